@@ -222,16 +222,29 @@ def subscription_numbers(db: sqlite3.Connection, names: Sequence[str]) -> list[i
     return found
 
 
-def schedule_retry(db: sqlite3.Connection, channel: Channel, n: int) -> None:
-    """Schedule a match for another delivery, out of order."""
-    if channel.kind == "pull":
-        raise ValueError(
-            f"{channel.name}: a pull channel is not sent to; reset it to an earlier match"
-        )
+def acknowledge(db: sqlite3.Connection, channel: Channel, n: int, now: int) -> None:
+    """Count the matches up to n as delivered, and move the cursor there."""
+    done = pending(db, channel, n)
     db.execute(
-        "INSERT INTO retry VALUES (?, ?, 0, 0) ON CONFLICT DO UPDATE SET next_try = 0",
-        (channel.number, n),
+        "UPDATE channel SET cursor = ?, delivered = delivered + ?, last_success = ? "
+        "WHERE number = ?",
+        (n, done, now, channel.number),
     )
+    count(db, "delivered", channel.kind, done)
+
+
+def remove_drained(db: sqlite3.Connection) -> int:
+    """Remove the channels of dropped subscriptions that have nothing left to deliver; returns how
+    many."""
+    gone = [
+        channel
+        for channel in load(db, "draining > 0")
+        if not pending(db, channel, channel.draining, limit=1)
+        and not db.execute("SELECT 1 FROM retry WHERE channel = ?", (channel.number,)).fetchone()
+    ]
+    for channel in gone:
+        remove(db, channel)
+    return len(gone)
 
 
 # -- what the worker reports ---------------------------------------------------------------------

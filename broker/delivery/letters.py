@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from broker.delivery import places
-from broker.delivery.model import Channel, Event
+from broker.delivery.model import Channel, Dead, Event
 
 EVENTS_KEPT = 10_000
 
@@ -31,6 +31,45 @@ def record_event(
     ).lastrowid
     assert number is not None
     return Event(number, at, kind, channel, subscription, text)
+
+
+_EVENT = "SELECT number, at, kind, channel, subscription, text FROM event WHERE "
+
+
+def events(db: sqlite3.Connection, after: int, limit: int) -> list[Event]:
+    """Those with higher numbers, in order."""
+    rows = db.execute(f"{_EVENT} number > ? ORDER BY number LIMIT ?", (after, limit))
+    return [Event(*row) for row in rows]
+
+
+def events_before(db: sqlite3.Connection, before: int, limit: int) -> list[Event]:
+    """Those with lower numbers, the newest first."""
+    rows = db.execute(f"{_EVENT} number < ? ORDER BY number DESC LIMIT ?", (before, limit))
+    return [Event(*row) for row in rows]
+
+
+def unreported(
+    db: sqlite3.Connection, channel: Channel, kinds: Sequence[str], limit: int
+) -> list[Event]:
+    """Events of these kinds that concern a channel and were not sent to it."""
+    rows = db.execute(
+        f"{_EVENT} number > (SELECT told FROM channel WHERE number = ?) "
+        f"AND kind IN ({','.join('?' * len(kinds))}) "
+        "AND (? IS NULL OR subscription IS NULL OR subscription = ?) "
+        "ORDER BY number LIMIT ?",
+        (channel.number, *kinds, channel.subscription, channel.subscription, limit),
+    )
+    return [Event(*row) for row in rows]
+
+
+def dead(db: sqlite3.Connection, after: int, limit: int, channel: str | None) -> list[Dead]:
+    """Deliveries that were given up, by number, of all channels or of one."""
+    rows = db.execute(
+        "SELECT number, channel, n, match_id, subscription, reason, attempts, at FROM dead "
+        "WHERE number > ? AND (? IS NULL OR channel = ?) ORDER BY number LIMIT ?",
+        (after, channel, channel, limit),
+    )
+    return [Dead(*row) for row in rows]
 
 
 def resend(db: sqlite3.Connection, numbers: Sequence[int] | None, channel: str | None) -> int:

@@ -12,7 +12,7 @@ from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from broker.delivery import ids, places
+from broker.delivery import ids, places, upkeep
 from broker.delivery.audiences import Audiences
 from broker.delivery.caches import Caches
 from broker.delivery.channels import subscription_numbers
@@ -283,6 +283,31 @@ class Log:
                 number,
             )
         )
+
+    def skip_numbers(self) -> None:
+        """Continue with numbers far above the last one. To be called after a restore: consumers may
+        have seen numbers above those of the backup, and a consumer that continues after such a
+        number then misses nothing."""
+        with self.db.transaction() as db:
+            last = upkeep.skip_numbers(db)
+        self._last = last
+
+    def proof(self) -> tuple[int, int, tuple[int, int]]:
+        """How many transactions the file has, the last number of its log, and the number and the
+        checksum of its newest batch, zeros if there is none."""
+        with self.db.snapshot() as db:
+            return (*self.db.counted(db), ids.checksum(db) or (0, 0))
+
+    def batch_sum(self, batch: int) -> int | None:
+        """The checksum of a batch of matches; None if it is not there."""
+        with self.db.reading() as db:
+            found = ids.checksum(db, batch)
+        return None if found is None else found[1]
+
+    def check(self) -> None:
+        """Check the whole file. Raises MailboxError if it is damaged."""
+        with self.db.reading() as db:
+            self.db.check(db)
 
     def watch(self, callback: Changed) -> Callable[[], None]:
         """Register a function to call after each change, in any thread; returns the function that

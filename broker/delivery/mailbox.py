@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from broker.delivery import channels, ids, letters, retention, upkeep
+from broker.delivery import channels, letters, retention, retries, upkeep
 from broker.delivery.log import Log
 from broker.delivery.model import (
     Channel,
@@ -28,7 +28,6 @@ from broker.delivery.model import (
     Report,
     Throttle,
 )
-from broker.delivery.tables import count
 
 
 class Mailbox(Log):
@@ -63,32 +62,21 @@ class Mailbox(Log):
     ) -> Channel:
         """Make a channel or change one, whatever was there under that name; see
         `change_channel`."""
-        self.change_channel(
-            name,
-            kind,
-            subscription=subscription,
-            settings=settings,
-            ordered=ordered,
-            after=after,
-            now=now,
-            replace=True,
-        )
+        wanted = Channel(name, kind, subscription, settings or {}, ordered)
+        self.change_channel(wanted, after=after, now=now, replace=True)
         return self.channel(name)
 
     def change_channel(
         self,
-        name: str,
-        kind: Kind,
+        wanted: Channel,
         *,
-        subscription: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        ordered: bool = True,
         after: int | None = None,
         now: int | None = None,
         replace: bool = False,
     ) -> Channel | None:
-        """Add a channel, which begins with the next match or, with `after`, after that number of
-        the log; or change one, which keeps its cursor.
+        """Add a channel with the name, kind, subscription, settings and order of the wanted one; or
+        change one, which keeps its cursor. A new one begins with the next match or, with `after`,
+        after that number of the log.
 
         A webhook without a secret gets one; if a secret is replaced, the old one signs too for a
         day. ValueError says which setting is wrong. Raises `Replaces` if the channel has another
@@ -97,7 +85,7 @@ class Mailbox(Log):
         with self.db.transaction() as db:
             was = channels.put(
                 db,
-                Channel(name, kind, subscription, settings or {}, ordered),
+                wanted,
                 self._last if after is None else max(0, min(after, self._last)),
                 self.now() if now is None else now,
                 replace,
@@ -158,13 +146,7 @@ class Mailbox(Log):
             channel = self._pulling(name, db)
             if n <= channel.cursor:
                 return channel.cursor
-            done = channels.pending(db, channel, n)
-            db.execute(
-                "UPDATE channel SET cursor = ?, delivered = delivered + ?, last_success = ? "
-                "WHERE number = ?",
-                (n, done, self.now(), channel.number),
-            )
-            count(db, "delivered", "pull", done)
+            channels.acknowledge(db, channel, n, self.now())
         self._finish_draining()
         return n
 
@@ -192,26 +174,18 @@ class Mailbox(Log):
 
     def retries(self, channel: Channel, now: int, limit: int) -> list[tuple[int, int]]:
         """The numbers of matches whose retry is due, and how often each was tried."""
-        return self.db.rows(
-            "SELECT n, attempts FROM retry WHERE channel = ? AND next_try <= ? "
-            "ORDER BY next_try, n LIMIT ?",
-            channel.number,
-            now,
-            limit,
-        )
+        with self.db.reading() as db:
+            return retries.due(db, channel, now, limit)
 
     def next_retry(self, channel: Channel) -> int | None:
-        (found,) = self.db.rows(
-            "SELECT min(next_try) FROM retry WHERE channel = ?", channel.number
-        )[0]
-        return None if found is None else int(found)
+        """When the next retry of a channel is due, None if it has none."""
+        with self.db.reading() as db:
+            return retries.next_due(db, channel)
 
     def retry_now(self, beyond: int) -> None:
         """Make retries due that are scheduled after this time: a wrong clock has scheduled them."""
         with self.db.transaction() as db:
-            late = "next_try = 0 WHERE next_try > ?"
-            db.execute(f"UPDATE retry SET {late}", (beyond,))
-            db.execute(f"UPDATE channel SET version = version + 1, {late}", (beyond,))
+            retries.make_due(db, beyond)
         self._changed()
 
     def apply_reports(self, reports: Sequence[Report]) -> list[Event]:
@@ -236,34 +210,12 @@ class Mailbox(Log):
 
     def unreported(self, channel: Channel, kinds: Sequence[str], limit: int = 100) -> list[Event]:
         """Events of these kinds that concern the channel and were not sent to it."""
-        return [
-            Event(*row)
-            for row in self.db.rows(
-                "SELECT number, at, kind, channel, subscription, text FROM event WHERE number > "
-                "(SELECT told FROM channel WHERE number = ?) "
-                f"AND kind IN ({','.join('?' * len(kinds))}) "
-                "AND (? IS NULL OR subscription IS NULL OR subscription = ?) "
-                "ORDER BY number LIMIT ?",
-                channel.number,
-                *kinds,
-                channel.subscription,
-                channel.subscription,
-                limit,
-            )
-        ]
+        with self.db.reading() as db:
+            return letters.unreported(db, channel, kinds, limit)
 
     def _finish_draining(self) -> None:
         with self.db.transaction() as db:
-            gone = [
-                channel
-                for channel in channels.load(db, "draining > 0")
-                if not channels.pending(db, channel, channel.draining, limit=1)
-                and not db.execute(
-                    "SELECT 1 FROM retry WHERE channel = ?", (channel.number,)
-                ).fetchone()
-            ]
-            for channel in gone:
-                channels.remove(db, channel)
+            gone = channels.remove_drained(db)
         if gone:
             self._changed()
 
@@ -271,17 +223,8 @@ class Mailbox(Log):
 
     def dead(self, after: int = 0, limit: int = 1_000, channel: str | None = None) -> list[Dead]:
         """Deliveries that were given up, by number, of all channels or of one."""
-        return [
-            Dead(*row)
-            for row in self.db.rows(
-                "SELECT number, channel, n, match_id, subscription, reason, attempts, at FROM dead "
-                "WHERE number > ? AND (? IS NULL OR channel = ?) ORDER BY number LIMIT ?",
-                after,
-                channel,
-                channel,
-                limit,
-            )
-        ]
+        with self.db.reading() as db:
+            return letters.dead(db, after, limit, channel)
 
     def resend(self, numbers: Sequence[int] | None = None, channel: str | None = None) -> int:
         """Deliver dead letters once more: those of these numbers, or all; of one channel, or of
@@ -300,7 +243,7 @@ class Mailbox(Log):
         found = self.find(match_id)
         if found is None:
             raise KeyError(match_id)
-        self._change(channel, channels.schedule_retry, found.n)
+        self._change(channel, retries.schedule, found.n)
 
     def forget_dead(
         self,
@@ -325,15 +268,13 @@ class Mailbox(Log):
 
     def events(self, after: int = 0, limit: int = 100) -> list[Event]:
         """Events by number; `retain` forgets the oldest."""
-        return self._events("number > ? ORDER BY number", after, limit)
+        with self.db.reading() as db:
+            return letters.events(db, after, limit)
 
     def events_before(self, before: int, limit: int = 100) -> list[Event]:
         """Events with numbers below `before`, the newest first."""
-        return self._events("number < ? ORDER BY number DESC", before, limit)
-
-    def _events(self, which: str, number: int, limit: int) -> list[Event]:
-        sql = "SELECT number, at, kind, channel, subscription, text FROM event WHERE "
-        return [Event(*row) for row in self.db.rows(f"{sql}{which} LIMIT ?", number, limit)]
+        with self.db.reading() as db:
+            return letters.events_before(db, before, limit)
 
     # -- throttles, dropped subscriptions, upkeep --------------------------------------------------
 
@@ -402,16 +343,7 @@ class Mailbox(Log):
     def left_of(self, prefix: str) -> set[str]:
         """The ids that begin so of which there is something that `drop` takes away."""
         with self.db.reading() as db:
-            found = db.execute(
-                "SELECT subscription FROM channel WHERE draining = 0 AND substr(subscription, 1, ?)"
-                " = ? UNION SELECT subscription FROM throttle WHERE substr(subscription, 1, ?) = ?"
-                " UNION SELECT name FROM (SELECT name, max(number) AS latest FROM subscription"
-                " WHERE substr(name, 1, ?) = ? GROUP BY name)"
-                " WHERE EXISTS (SELECT 1 FROM member CROSS JOIN match USING (audience)"
-                " WHERE member.subscription = latest)",
-                (len(prefix), prefix) * 3,
-            )
-            return {id for (id,) in found}
+            return retention.left_of(db, prefix)
 
     def retain(
         self,
@@ -449,31 +381,6 @@ class Mailbox(Log):
         """Write a consistent copy to `path`, which must not exist; readers and writers go on
         meanwhile."""
         upkeep.backup(self.db, Path(path))
-
-    def skip_numbers(self) -> None:
-        """Continue with numbers far above the last one. To be called after a restore: consumers may
-        have seen numbers above those of the backup, and a consumer that continues after such a
-        number then misses nothing."""
-        with self.db.transaction() as db:
-            last = upkeep.skip_numbers(db)
-        self._last = last
-
-    def proof(self) -> tuple[int, int, tuple[int, int]]:
-        """How many transactions the file has, the last number of its log, and the number and the
-        checksum of its newest batch, zeros if there is none."""
-        with self.db.snapshot() as db:
-            return (*self.db.counted(db), ids.checksum(db) or (0, 0))
-
-    def batch_sum(self, batch: int) -> int | None:
-        """The checksum of a batch of matches; None if it is not there."""
-        with self.db.reading() as db:
-            found = ids.checksum(db, batch)
-        return None if found is None else found[1]
-
-    def check(self) -> None:
-        """Check the whole file. Raises MailboxError if it is damaged."""
-        with self.db.reading() as db:
-            self.db.check(db)
 
     def figures(self) -> Figures:
         """The mailbox in numbers."""

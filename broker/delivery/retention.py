@@ -33,6 +33,21 @@ class Keep(NamedTuple):
     dead: int | None
 
 
+def left_of(db: sqlite3.Connection, prefix: str) -> set[str]:
+    """The ids that begin so of subscriptions of which there is something that is removed when they
+    are dropped."""
+    found = db.execute(
+        "SELECT subscription FROM channel WHERE draining = 0 AND substr(subscription, 1, ?)"
+        " = ? UNION SELECT subscription FROM throttle WHERE substr(subscription, 1, ?) = ?"
+        " UNION SELECT name FROM (SELECT name, max(number) AS latest FROM subscription"
+        " WHERE substr(name, 1, ?) = ? GROUP BY name)"
+        " WHERE EXISTS (SELECT 1 FROM member CROSS JOIN match USING (audience)"
+        " WHERE member.subscription = latest)",
+        (len(prefix), prefix) * 3,
+    )
+    return {id for (id,) in found}
+
+
 _NEEDED = """
 SELECT g.n, m.subscription, m.back FROM match g CROSS JOIN member m ON m.audience = g.audience
 WHERE g.n = ?1 AND (

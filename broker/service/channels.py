@@ -111,14 +111,8 @@ def put_channel(
 ) -> Channel | None:
     """Create or change a channel; returns the former one. Raises Invalid and Conflict."""
     try:
-        return mailbox.change_channel(
-            name,
-            spec.kind,
-            subscription=subscription,
-            settings=dict(spec.settings),
-            ordered=spec.ordered,
-            replace=replace,
-        )
+        wanted = Channel(name, spec.kind, subscription, dict(spec.settings), spec.ordered)
+        return mailbox.change_channel(wanted, replace=replace)
     except ValueError as error:
         raise Invalid(str(error), "channels") from None
     except Replaces as error:
