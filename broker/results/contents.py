@@ -20,6 +20,9 @@ REMEMBERED = 64 << 20
 _COST = 1_500
 """What a document takes in memory beside its bytes, about."""
 
+_LEFT = 7 / 8
+"""Which part of that is left when it was exceeded, and the oldest were dropped."""
+
 
 class Matched:
     """A document of matches. `identity` is what its matches' ids are made of, in JSON, and `said`
@@ -70,11 +73,13 @@ class Contents:
         self._trim()
 
     def _trim(self) -> None:
-        known = self._known
-        while self._bytes > self._remembered:
-            oldest = known.pop(next(iter(known)))
-            stored = oldest.stored if isinstance(oldest, Matched) else oldest[0]
-            self._bytes -= len(stored.xml) + _COST
+        if self._bytes <= self._remembered:
+            return
+        # Many at once: the first of a dictionary is looked for among all that were dropped before.
+        for doc in [*self._known]:
+            self.forget([doc])
+            if self._bytes <= self._remembered * _LEFT:
+                break
 
     def of(self, docs: Iterable[int], run: Sequence[StoredDocument]) -> Mapping[int, Matched]:
         """The documents of these numbers; `run` are the newest."""

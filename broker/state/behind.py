@@ -11,13 +11,17 @@ from collections.abc import Callable
 from threading import RLock
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from broker.model import UNBOUNDED
 from broker.state.journal import Inserts, Journal, Record, Rows
 
 PROGRESS = "progress"
 """The table that says up to which record of the journal the tables are."""
 JOURNAL = "journal"
 """Its column for that; also the file, and the number in the state that its checksums begin with."""
+
+_DOCUMENTS = "documents"
 
 _MOST = 64
 _MOST_BYTES = 4 << 20
@@ -38,6 +42,8 @@ class Behind:
         self.lock = RLock()
         self._waiting = journal.read(after)
         self._bytes = 0
+        self._looked, self._oldest = 0, UNBOUNDED
+        """How many of those that wait were looked at for `oldest`, and what was found."""
         self.number = self._waiting[-1].number if self._waiting else after
         self._doubtful = False
         """Whether a record could not be written, and may be there or not."""
@@ -46,6 +52,14 @@ class Behind:
     def waits(self) -> bool:
         """Whether the tables lack anything."""
         return bool(self._waiting) or self._doubtful
+
+    @property
+    def oldest(self) -> int:
+        """The lowest number of a document that the tables lack; UNBOUNDED for none."""
+        for record in self._waiting[self._looked :]:
+            self._oldest = min(self._oldest, oldest(record.inserts))
+        self._looked = len(self._waiting)
+        return self._oldest
 
     def takes(self, inserts: Inserts) -> bool:
         """Whether a transaction that does nothing but insert these rows can be committed here."""
@@ -83,9 +97,16 @@ class Behind:
     def brought(self) -> None:
         """Say that the tables hold all, and the number of the last record."""
         self._waiting.clear()
-        self._bytes = 0
+        self._bytes = self._looked = 0
+        self._oldest = UNBOUNDED
         self._doubtful = False
         self.journal.rewind()
+
+
+def oldest(inserts: Inserts) -> int:
+    """The lowest number of a document that is inserted; UNBOUNDED for none."""
+    found = [pc.min(rows.column("doc")).as_py() for table, rows in inserts if table == _DOCUMENTS]
+    return min(found, default=UNBOUNDED)
 
 
 def _bytes(inserts: Inserts) -> int:

@@ -247,8 +247,8 @@ class MatchRelations:
         if not docs:
             return {}
         table, version = self._from()
-        rows = self._sql.rows(
-            f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc {_AMONG}", [docs]
+        rows = self._sql.rows_about(
+            docs, f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc {_AMONG}", [docs]
         )
         return {row[0]: _document(row) for row in rows}
 

@@ -90,6 +90,12 @@ class Statements:
         """All rows of an answer. Parameters are by place, or by name."""
         return self.connection.execute(self._statement(sql), parameters).fetchall()
 
+    def rows_about(
+        self, docs: Collection[int], sql: str, parameters: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        """All rows of an answer that depends on nothing but the documents of these numbers."""
+        return self.rows(sql, parameters)
+
     def stored(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The same for the rows that were there when the database was opened: none, unasked, if
         its tables were just made and are still to be loaded."""

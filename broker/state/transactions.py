@@ -6,18 +6,19 @@ to undo the change (`on_rollback`), and a transaction that fails does so.
 DuckDB takes milliseconds for a transaction, however few its rows. One that only inserts a few is
 committed in a journal (`broker/state/behind.py`), and DuckDB learns of a transaction when something
 else is asked of it. So who takes the connection, or a snapshot, finds all that was committed in the
-tables.
+tables. Those who ask about old documents only are answered at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from broker.state.behind import JOURNAL, PROGRESS, Behind
+from broker.state.behind import JOURNAL, PROGRESS, Behind, oldest
 from broker.state.journal import Rows
 from broker.state.statements import EACH_BATCH, Statements
 
@@ -97,6 +98,17 @@ class Transactions(Statements):
 
     def _run(self, sql: str) -> None:
         self._connection.execute(self._statement(sql))
+
+    def rows_about(
+        self, docs: Collection[int], sql: str, parameters: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        behind = self.behind
+        if behind is not None and not self._begun and docs:
+            # Mostly they are older than all that waits, which then goes on waiting.
+            with behind.lock:
+                if max(docs) < min(behind.oldest, oldest(self._inserted)):
+                    return self._connection.execute(self._statement(sql), parameters).fetchall()
+        return self.rows(sql, parameters)
 
     def insert(self, table: str, arrow_input: Rows) -> None:
         """Append Arrow rows, by column name. What they are made of must not change afterwards."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from broker import Broker
+from broker.results.contents import Contents
 from broker.state import migrations
 from broker.state.journal import DamagedJournal, Journal, Record
 from broker.state.migrations import VERSION
@@ -253,6 +254,62 @@ def test_a_transaction_sees_what_it_has_inserted(tmp_path: Path) -> None:
         with store.snapshot() as statements:
             assert statements.count("SELECT count(*) FROM rl") == 1
     store.close()
+
+
+def test_who_asks_about_older_documents_does_not_wait_for_the_tables(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def add(doc: int) -> None:
+        store.insert("documents", pa.table({"doc": [doc]}))
+        insert(store, doc)
+
+    def known(docs: list[int]) -> list[int]:
+        sql = "SELECT doc FROM documents WHERE doc IN (SELECT unnest(?::BIGINT[])) ORDER BY doc"
+        return [doc for (doc,) in store.rows_about(docs, sql, [docs])]
+
+    for doc in range(1, 4):
+        with store.transaction():
+            add(doc)
+    assert known([3, 1]) == [1, 3]
+    for doc in (5, 4):
+        with store.transaction():
+            add(doc)
+            assert known([2, 3]) == [2, 3]
+    assert unread(store)
+    with store.transaction():
+        add(6)
+        assert known([3]) == [3]
+    assert unread(store)
+    assert known([4]) == [4]
+    assert not unread(store)
+    with store.transaction():
+        add(7)
+        assert known([7, 8]) == [7]
+    store.close()
+    again = Store(copied(tmp_path, tmp_path / "killed"))
+    assert kept(again) == [*range(1, 8)]
+    again.close()
+
+
+def test_matches_with_documents_that_memory_has_forgotten_stay_in_the_journal(
+    tmp_path: Path,
+) -> None:
+    found = []
+    for name, remembered in (("one", 2_000), ("all", 64 << 20)):
+        with Broker(tmp_path / name) as broker:
+            engine = broker.engine
+            engine.contents = Contents(engine.relations, remembered)
+            broker.subscribe(PAIR)
+            matches = broker.process([item(n, f"text {n % 5}") for n in range(-1, 5)])
+            assert len(broker.undelivered()) == 1
+            for n in range(5):
+                matches += broker.process([item(n + 5, f"text {n}")])
+                assert unread(engine.store)
+            # This one is in the journal itself.
+            matches += broker.process([item(10, "text 2")])
+            found.append([(m.id, m.result) for m in matches])
+    assert found[0] == found[1]
+    assert len(found[0]) == 1 + 5 + 1 + 2
 
 
 def test_a_snapshot_in_another_thread_sees_what_was_committed(tmp_path: Path) -> None:
