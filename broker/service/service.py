@@ -25,8 +25,6 @@ from broker.delivery import Event, Mailbox
 from broker.delivery.worker import DeliveryWorker
 from broker.documents.ahead import Ahead, cores
 from broker.engine import Engine
-from broker.figures import Figures as EngineFigures
-from broker.figures import figures as engine_figures
 from broker.service.access.access import Access
 from broker.service.access.quotas import Quotas
 from broker.service.backup import TOKEN, back_up
@@ -40,8 +38,7 @@ from broker.service.core.answers import (
 )
 from broker.service.core.core import Core
 from broker.service.core.errors import Starting
-from broker.service.core.watchdog import resident
-from broker.service.course import EVERY, Course, Look
+from broker.service.course import EVERY, Course
 from broker.service.events import event_row
 from broker.service.explanations import Explanations
 from broker.service.feeds import Feeds
@@ -53,25 +50,19 @@ from broker.service.outgoing import delivery_settings
 from broker.service.pipeline.driver import Driver, Pipeline, Watch
 from broker.service.pipeline.local import LocalPipeline
 from broker.service.sharing import Sharing, sharing
+from broker.service.status import EngineFigures, look, sizes
 from broker.service.streams import Streams
 from broker.service.subscriptions import Subscriptions
 from broker.service.tenants import Tenants
 from broker.settings.schema import Settings
-from broker.state.disk import free, size, write_private
-from broker.state.store import DatabaseError, StateError
+from broker.state.disk import free, write_private
 from feeds.fair_lock import FairLock
 from feeds.spool import Spool, SpoolError, stored_at
 
 _log = structlog.get_logger(__name__)
 
-_GLANCE = 0.5
-"""The longest time in seconds that figures wait for the engine."""
-
 _ABORT = 1.0
 """Seconds for threads to end when work in flight is not waited for."""
-
-_SHOWN = 100
-"""The largest number of suspended subscriptions that figures name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +102,6 @@ class Service:
         self._changing = threading.Lock()
         self._halted: bool | None = None
         self._parts: _Parts | None = None
-        self._last_figures: tuple[EngineFigures | None, tuple[str, ...], int] = (None, (), 0)
 
     # -- starting and stopping -------------------------------------------------------------------
 
@@ -128,7 +118,7 @@ class Service:
             access = Access(self.state, core.now)
             undo.callback(access.close)
             tenants = Tenants(core, access)
-            self.course = Course(self.metrics, partial(_look, core))
+            self.course = Course(self.metrics, partial(look, core))
             self.watch = Watch(self.settings.pipeline.kind, core, self.course)
             intake = Intake(core, self.watch.rate)
             feeds = Feeds(core, intake.has_room)
@@ -159,6 +149,7 @@ class Service:
             Quotas(intake.stored_of),
             tenants,
         )
+        self._engine_figures = EngineFigures(core)
         self.started = core.now()
         self.course.sample()
         self._worker.start()
@@ -330,7 +321,7 @@ class Service:
         # in the mailbox.
         position = core.position
         last = core.spool.last_seq()
-        engine, suspended, at = self._glance(now)
+        engine, suspended, at = self._engine_figures.read(now)
         oldest = None
         if last > position:
             with suppress(SpoolError):  # the pipeline then fails too, and reports it
@@ -347,24 +338,10 @@ class Service:
             feeds=self.feeds.figures(),
             suspended=suspended,
             maintenance=self._maintenance.problems,
-            sizes=_sizes(self.state),
+            sizes=sizes(self.state),
             disk_free=free(self.state),
             unstored=core.unstored,
         )
-
-    def _glance(self, now: int) -> tuple[EngineFigures | None, tuple[str, ...], int]:
-        core = self.core
-        with core.lock.within(_GLANCE) as acquired:
-            if acquired:
-                # The pipeline reopens a broken database and reports its failure.
-                with suppress(DatabaseError, StateError):
-                    figures = engine_figures(core.engine)
-                    ids: tuple[str, ...] = ()
-                    if figures.suspended:
-                        suspended = core.engine.registered(status="suspended", limit=_SHOWN)
-                        ids = tuple([subscription.id for subscription in suspended])
-                    self._last_figures = (figures, ids, now)
-        return self._last_figures
 
 
 def _pause_all(core: Core) -> None:
@@ -386,31 +363,6 @@ def _token(settings: Settings, state: Path) -> str:
         token = secrets.token_urlsafe(32)
         write_private(path, token)
         return token
-
-
-def _look(core: Core) -> Look:
-    """Figures that are read without the engine."""
-    last, applied = core.spool.last_seq(), core.position
-    state = core.settings.state
-    return Look(
-        at=core.now(),
-        accepted=last,
-        applied=applied,
-        backlog=max(0, last - applied),
-        memory=resident(),
-        files=sum(_sizes(state).values()),
-        free=free(state),
-    )
-
-
-def _sizes(state: Path) -> dict[str, int]:
-    """The size of each file in bytes, including write-ahead logs and the journal."""
-    sizes = {
-        name: sum(size(state / f"{name}{suffix}") for suffix in ("", "-wal", ".wal"))
-        for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
-    }
-    sizes["broker.duckdb"] += size(state / "journal")
-    return sizes
 
 
 def _log_event(event: Event) -> None:
