@@ -15,7 +15,7 @@ from broker.engine import Engine
 from broker.model import Registered
 from broker.query.prepared import compile_query, compile_text
 from broker.standing.why import Question, Why
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.why.asked import Asked
 from broker.why.explaining import explain
 from broker.why.given import Given, given

@@ -24,8 +24,9 @@ from broker.query.patterns import TAP
 from broker.query.prepared import Compiled
 from broker.shared_match import SharedMatch, each_match
 from broker.standing.why import Question
-from broker.state.relations import MatchRelations, StoredDocument
+from broker.state.relations import MatchRelations
 from broker.state.store import Store
+from broker.state.stored_documents import StoredDocument
 from feeds.rows import DocumentRow
 from xscl.errors import Diagnostic, XsclError
 from xscl.stage1.matcher import Matcher

@@ -392,8 +392,8 @@ def test_libraries_that_few_rooms_import(library: str) -> None:
 
 
 def test_the_match_relations_have_one_owner() -> None:
-    """Generated queries name `rl` as theirs; all other SQL over it and `documents` is the
-    owner's."""
+    """Generated queries name `rl` as theirs; all other SQL over it and `documents` is the owner's
+    and that of its parts."""
     naming = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN|TABLE|EXISTS)\s+(?:rl|documents)\b")
     naming_module = [
         module
@@ -402,7 +402,7 @@ def test_the_match_relations_have_one_owner() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and naming.search(str(node.value))
     ]
-    owners = {"relations", "migrations", "stream_counts"}
+    owners = {"relations", "kept_documents", "queried_relations", "migrations", "stream_counts"}
     assert set(naming_module) == {f"broker.state.{owner}" for owner in owners}
 
 

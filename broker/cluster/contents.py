@@ -16,7 +16,7 @@ from broker.documents.admitted import WITNESS_ROWS, Admitted, stored_documents, 
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import witness
 from broker.model import UNBOUNDED
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 
 if TYPE_CHECKING:
     from broker.engine import Engine

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from broker.cluster.manifest import Segment
 from broker.cluster.segments import Reader, Step
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 
 Numbers = npt.NDArray[np.int64]
 

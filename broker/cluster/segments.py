@@ -25,7 +25,7 @@ from broker.cluster.files import ClusterError, Files
 from broker.cluster.keys import Key
 from broker.cluster.manifest import Segment
 from broker.cluster.routes import Route
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 
 _META = b"steps"
 _T = TypeVar("_T")

@@ -23,8 +23,8 @@ from broker.standing.deciding import Deciding
 from broker.standing.live import Live
 from broker.standing.standings import Standings
 from broker.state.pattern_tables import Entry
-from broker.state.relations import StoredDocument
 from broker.state.store import Store
+from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.limits import Limits
 
 Place = tuple[int, int]

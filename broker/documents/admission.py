@@ -13,8 +13,9 @@ from broker.state.highest import Highest
 from broker.state.known_keys import KnownKeys
 from broker.state.postdated import Postdated
 from broker.state.progress import Progress, Reached
-from broker.state.relations import Identity, MatchRelations, Newest
+from broker.state.relations import MatchRelations
 from broker.state.store import Store
+from broker.state.stored_documents import Identity, Newest
 from feeds.rows import DocumentRow
 
 SPARE = 50_000

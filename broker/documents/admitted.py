@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from broker.documents.arrow import ROWS
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from feeds.rows import DocumentRow
 from xscl.stage1.document import value_code
 

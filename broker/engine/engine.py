@@ -31,7 +31,7 @@ from broker.query.prepared import Compiled
 from broker.results.undelivered import restored
 from broker.shared_match import SharedMatch
 from broker.standing.why import Question
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.listing import Listing
 from feeds.rows import DocumentRow
 

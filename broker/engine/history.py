@@ -16,7 +16,7 @@ from broker.join.budget import Again
 from broker.model import UNBOUNDED
 from broker.results.matches import Result, in_order
 from broker.shared_match import SharedMatch
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 
 
 class History:

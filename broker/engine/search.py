@@ -27,7 +27,7 @@ from broker.results.matches import (
     results,
     uncut,
 )
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.witnessing import with_care
 from feeds.rows import DocumentRow
 

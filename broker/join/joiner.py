@@ -62,7 +62,7 @@ class Joiner:
         self.catalog = catalog
         self.ownership = ownership
         self.signatures = Signatures()
-        self.templates = Templates(relations, catalog, budget)
+        self.templates = Templates(relations.queried, catalog, budget)
         self._postings: Postings | None = None
         self._reader = Reader(ownership.reads)
         self._history = History(relations, self._reader)

@@ -1,4 +1,4 @@
-"""The interface of the match relations that the join needs; a state has it, or a shard of one."""
+"""The match relations as the join needs them; a state has them, or a shard of one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ PART = "part"
 
 
 class Relations(Protocol):
-    """RL, the witness rows of all live documents, and the temporary relations for queries over it.
+    """RL, the witness rows of all live documents.
 
     Rows come as record batches with the columns doc, base, start, end, var1, var2, node1, node2 and
     value, those of each document together. `broker/state/relations.py` says more of each.
     """
 
-    # -- the rows of documents
+    @property
+    def queried(self) -> QueriedRelations: ...
 
     def end_after_newest(self, count: int) -> int | None: ...
     def rows_since(self, end: int) -> Iterator[pa.RecordBatch]: ...
@@ -28,7 +29,10 @@ class Relations(Protocol):
     def values_before(self, end: int) -> npt.NDArray[np.uint64]: ...
     def documents_with(self, values: Sequence[int], low: int, high: int) -> list[int]: ...
 
-    # -- queries in SQL
+
+class QueriedRelations(Protocol):
+    """The temporary relations for queries in SQL over RL, and these queries;
+    `broker/state/queried_relations.py` says more of each."""
 
     def prepare(self, macros: str, define: Callable[[Any], object]) -> None: ...
     def create_parameters(self, definition: str) -> None: ...

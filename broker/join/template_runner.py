@@ -15,7 +15,7 @@ from broker.join.budget import Budget
 from broker.join.candidates import Candidate
 from broker.join.pair_query import decider
 from broker.join.records import Record
-from broker.join.relations import PART, Relations
+from broker.join.relations import PART, QueriedRelations
 from broker.query.canonical import Canonical
 from broker.query.catalog import Catalog
 from broker.query.conjunctive import (
@@ -54,7 +54,7 @@ class Templates:
     limits which rows are read. RT is brought up to date when its template is run.
     """
 
-    def __init__(self, relations: Relations, catalog: Catalog, budget: Budget) -> None:
+    def __init__(self, relations: QueriedRelations, catalog: Catalog, budget: Budget) -> None:
         self.relations = relations
         self.catalog = catalog
         self._budget = budget

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from typing import Protocol
 
 from broker.rendering.content import Content
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 
 REMEMBERED = 64 << 20
 """Bytes of documents that are remembered across batches."""

@@ -14,7 +14,8 @@ from broker.query.canonical import Canonical
 from broker.results.contents import Contents
 from broker.results.publisher import Plans, Publisher, confirmed
 from broker.shared_match import SharedMatch
-from broker.state.relations import MatchRelations, StoredDocument
+from broker.state.relations import MatchRelations
+from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.limits import Limits
 from feeds.rows import DocumentRow
 from xscl.functions.texts import TextTooLong

@@ -11,7 +11,7 @@ from broker.results.contents import Contents
 from broker.standing.live import Block, Group, Tap
 from broker.standing.memory import Memory
 from broker.state.pattern_tables import TapRow
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from xscl.interruption import PENDING, check
 
 

@@ -33,9 +33,9 @@ from broker.standing.upstream import Upstream
 from broker.standing.waiting import latest, waiting
 from broker.standing.why import Question, StoredRows
 from broker.state.pattern_tables import Entry, PatternTables
-from broker.state.relations import StoredDocument
 from broker.state.statements import Statements
 from broker.state.store import Store
+from broker.state.stored_documents import StoredDocument
 
 Taken = tuple[Sequence[Found], Sequence[StoredDocument]]
 """Stored documents, with the candidates of taps in them."""

@@ -163,7 +163,7 @@ class Outbox:
             [after, last],
         )
         wanted = {doc for *_, docs in rows for doc in docs or ()}
-        xml = self._relations.contents(wanted) if wanted else None
+        xml = self._relations.kept.contents(wanted) if wanted else None
         found: list[Posted] = []
         for n, ids, queries, match, result, docs in rows:
             if xml is None or result is not None:
@@ -183,14 +183,14 @@ class Outbox:
             return
         with self.store.transaction():
             self.store.delete("outbox", "n", numbers)
-            self._relations.release_kept()
+            self._relations.kept.release()
 
     def acknowledge_between(self, first: int, behind: int) -> None:
         """Delete the matches with these numbers: the first, and that behind the last."""
         if self.store.durable and first < behind:
             with self.store.transaction():
                 self.store.run("DELETE FROM outbox WHERE n >= ? AND n < ?", [first, behind])
-                self._relations.release_kept()
+                self._relations.kept.release()
 
     def store_handed(self) -> None:
         """Store up to which number matches were acknowledged."""
@@ -227,7 +227,7 @@ class Outbox:
             with self.store.transaction():
                 self.store_handed()
                 self.store.run("DELETE FROM outbox WHERE n <= ?", [upto])
-                self._relations.release_kept()
+                self._relations.kept.release()
             self._first = upto + 1
 
     def forget(self, subscriptions: Sequence[str]) -> None:
@@ -261,7 +261,7 @@ class Outbox:
                         "UPDATE outbox SET ids = ?, queries = ? WHERE n = ?",
                         [b"".join([own[i] for i in left]), [queries[i] for i in left], n],
                     )
-            self._relations.release_kept()
+            self._relations.kept.release()
 
 
 def _packed(id: str) -> bytes | None:

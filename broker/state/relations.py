@@ -1,84 +1,29 @@
-"""The match relations of the dissertation: the only module that reads and writes their tables; the
-counts of `broker/state/stream_counts.py` read the documents too.
+"""The match relations of the dissertation: the only module that writes their tables.
 
     rl          the witness rows of all live documents (Rbin joined with the values of Rdoc)
     documents   the documents, their intervals and their bytes (RdocTS)
     versions    the revision numbers of documents that are revisions and flow by themselves
-    rr, slice   for the current batch: its own witness rows, and those rows of rl that can take part
-                in its matches; temporary tables, as are the templates' parameter relations (RT)
 
 In: documents with their witness rows, in the transaction of their batch. Out: documents by number,
-witness rows by value, time or number, and the answers of queries over the relations. Numbers of
-documents grow with their arrival; times are in microseconds.
+and witness rows by value, time or number. Numbers of documents grow with their arrival; times are
+in microseconds. Documents are read too by `kept_documents.py` for the outbox, by
+`stream_counts.py`, and together with rl by the queries that `queried_relations.py` runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from broker.model import UNBOUNDED
+from broker.state.kept_documents import KeptDocuments
+from broker.state.queried_relations import QueriedRelations
 from broker.state.statements import Statements
-
-if TYPE_CHECKING:
-    from broker.state.statements import Connection
-
-
-class StoredDocument(NamedTuple):
-    """An admitted document, as a row of the table `documents`.
-
-    `doc` is its number, `base` that of the oldest document that it is made of: its own, unless it
-    is the result of a match. `key` is a hash of `source` and `id`, which identify it; `start` and
-    `end` are its interval in microseconds; `dated`: it is the document's own, not its arrival's. A
-    revision that flows as a document of its own has a `version`, counted from 1.
-    """
-
-    doc: int
-    base: int
-    key: int
-    source: str
-    id: str
-    streams: tuple[str, ...]
-    start: int
-    end: int
-    dated: bool
-    xml: bytes
-    version: int = 0
-
-    @property
-    def identity(self) -> tuple[str | int, ...]:
-        """Its source and id, and which version it is if it is a revision that flows by itself."""
-        return (self.source, self.id, self.version) if self.version else (self.source, self.id)
-
-
-class Interval(NamedTuple):
-    """The number of the oldest document that a document is made of, and its interval."""
-
-    base: int
-    start: int
-    end: int
-
-
-class Identity(NamedTuple):
-    """A document's source and id, and the hash of both."""
-
-    key: int
-    source: str
-    id: str
-
-
-class Newest(NamedTuple):
-    """The newest version of a document: its number, its revision number, and, if requested, its
-    time and bytes if they are still stored."""
-
-    doc: int
-    version: int
-    said: tuple[int, bytes] | None
-
+from broker.state.stored_documents import Identity, Interval, Newest, StoredDocument
 
 _COLUMNS = {
     "doc": pa.int64(),
@@ -105,8 +50,8 @@ class MatchRelations:
     def __init__(self, statements: Statements) -> None:
         self._sql = statements
         self._versioned: bool | None = None
-        self._kept: bool | None = None
-        """Whether `kept` may have rows; None until it was looked at."""
+        self.kept = KeptDocuments(statements)
+        self.queried = QueriedRelations(statements)
 
     @property
     def versioned(self) -> bool:
@@ -156,8 +101,8 @@ class MatchRelations:
 
     def delete(self, docs: Collection[int]) -> None:
         """Documents and their rows, by number. Matches in the outbox that refer to them still find
-        their bytes (`contents`)."""
-        self._keep(f"doc {_AMONG}", [[*docs]])
+        their bytes (`kept`)."""
+        self.kept.keep(f"doc {_AMONG}", [[*docs]])
         for table in ("rl", "documents", *(("versions",) if self.versioned else ())):
             self._sql.delete(table, "doc", docs)
 
@@ -173,8 +118,8 @@ class MatchRelations:
     def expire(self, horizon: int) -> int:
         """Delete the witness rows and the bytes of documents that ended before the horizon, but not
         their identities; returns the number of these documents. Matches in the outbox that refer to
-        them still find their bytes (`contents`)."""
-        self._keep('"end" < ?', [horizon])
+        them still find their bytes (`kept`)."""
+        self.kept.keep('"end" < ?', [horizon])
         self._sql.run('DELETE FROM rl WHERE "end" < ?', [horizon])
         return self._sql.count(
             'UPDATE documents SET xml = NULL, outline = NULL WHERE "end" < ? AND xml IS NOT NULL',
@@ -186,7 +131,7 @@ class MatchRelations:
         if not docs:
             return 0
         which, parameters = f"doc {_AMONG}", [[*docs]]
-        self._keep(which, parameters)
+        self.kept.keep(which, parameters)
         self._sql.run(f"DELETE FROM rl WHERE {which}", parameters)
         return self._sql.count(
             f"UPDATE documents SET xml = NULL, outline = NULL WHERE {which} AND xml IS NOT NULL",
@@ -202,43 +147,6 @@ class MatchRelations:
         )
         self._sql.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
         return gone
-
-    # -- documents that the outbox refers to -------------------------------------------------
-
-    def _keep(self, which: str, parameters: list[Any]) -> None:
-        """Keep the bytes that documents have now, for the matches in the outbox that refer to them.
-        If what is kept already is for matches up to the last one, none refers to these bytes."""
-        upto = "(SELECT max(n) + 1 FROM outbox)"
-        kept = self._sql.count(
-            f"INSERT INTO kept SELECT doc, {upto}, xml FROM documents WHERE {which}"
-            " AND xml IS NOT NULL AND doc IN (SELECT unnest(docs) FROM outbox)"
-            f" AND doc NOT IN (SELECT doc FROM kept WHERE before >= {upto})",
-            parameters,
-        )
-        if kept:
-            self._kept = True
-
-    def contents(self, docs: Collection[int]) -> Callable[[int, int], bytes]:
-        """The bytes of these documents as the matches in the outbox know them: a function of the
-        document and of the match, by their numbers."""
-        rows = self._sql.rows(
-            f"SELECT doc, {UNBOUNDED}, xml FROM documents"
-            f" WHERE doc {_AMONG} AND xml IS NOT NULL UNION ALL SELECT doc, before, xml"
-            f" FROM kept WHERE doc {_AMONG} ORDER BY 1, 2",
-            [[*docs], [*docs]],
-        )
-        found: dict[int, list[tuple[int, bytes]]] = {}
-        for doc, before, xml in rows:
-            found.setdefault(doc, []).append((before, xml))
-        return lambda doc, n: next(xml for before, xml in found[doc] if n < before)
-
-    def release_kept(self) -> None:
-        """Delete the bytes that were kept for matches that are no longer in the outbox."""
-        if self._kept is None:
-            self._kept = bool(self._sql.count("SELECT count(*) FROM kept"))
-        if self._kept:
-            self._sql.run("DELETE FROM kept WHERE doc NOT IN (SELECT unnest(docs) FROM outbox)")
-            self._kept = None
 
     # -- documents ---------------------------------------------------------------------------
 
@@ -456,54 +364,6 @@ class MatchRelations:
             [values, high, low],
         )
         return [doc for (doc,) in found]
-
-    # -- queries over the relations ------------------------------------------------------------
-
-    def prepare(self, macros: str, define: Callable[[Connection], object]) -> None:
-        """Define the macros and functions that queries call. To be called outside any transaction:
-        a rollback would remove them for good."""
-        self._sql.run(macros)
-        self._sql.define(define)
-
-    def create_parameters(self, definition: str) -> None:
-        """Create a parameter relation RT anew, by its definition in SQL."""
-        self._sql.run(definition)
-
-    def load_parameters(self, table: str, gone: Collection[int], rows: pa.Table | None) -> None:
-        """Delete the rows of the canonical queries `gone` from a parameter relation, and insert
-        `rows`."""
-        self._sql.delete(table, "cq", gone)
-        if rows is not None:
-            self._sql.insert(table, rows)
-
-    def load_batch(self, rows: pa.Table) -> None:
-        """Make rr: the witness rows of the batch."""
-        self._sql.make_temporary("rr", rows)
-
-    def load_slice(self, docs: Sequence[int]) -> None:
-        """Make slice: the rows of rl of these documents."""
-        self._sql.run(
-            f"CREATE OR REPLACE TEMP TABLE slice AS SELECT * FROM rl WHERE doc {_AMONG}", [docs]
-        )
-
-    def load_part(self, of: str, later: Collection[int]) -> None:
-        """Make part: the rows of rl or slice (`of`) of all but the documents `later`."""
-        self._sql.run(
-            "CREATE OR REPLACE TEMP TABLE later AS SELECT unnest(?::BIGINT[]) AS doc", [[*later]]
-        )
-        self._sql.run(
-            f"CREATE OR REPLACE TEMP VIEW part AS SELECT * FROM {of} WHERE doc NOT IN (FROM later)"
-        )
-
-    def query(
-        self, query: str, parameters: dict[str, Any], *, in_order: bool = False
-    ) -> list[tuple[Any, ...]]:
-        """The rows of a query over rl, rr, slice and the parameter relations. With `in_order` the
-        joins are run as they stand."""
-        if not in_order:
-            return self._sql.rows(query, parameters)
-        with self._sql.unoptimized():
-            return self._sql.rows(query, parameters)
 
 
 def _document(row: tuple[Any, ...]) -> StoredDocument:

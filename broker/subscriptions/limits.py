@@ -20,8 +20,8 @@ from broker.model import UNBOUNDED, Limit
 from broker.query.canonical import Canonical, Subscription
 from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
-from broker.state.relations import Interval
 from broker.state.store import Store
+from broker.state.stored_documents import Interval
 from xscl.normal.template import Template
 from xscl.syntax.durations import format_microseconds
 

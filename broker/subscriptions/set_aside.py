@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from broker.join.budget import Aside
 from broker.query.canonical import Canonical, Subscription
 from broker.query.catalog import Catalog
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.limits import Limits
 from feeds.rows import DocumentRow
 

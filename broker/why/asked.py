@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.pattern.instances import Row
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.why.blocks import BlockReader, blocks_named, first_failing
 from broker.why.joins import Between, betweens
 from xscl import ast

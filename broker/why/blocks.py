@@ -15,7 +15,7 @@ from itertools import islice, product
 
 from broker.pattern.instances import Row
 from broker.pattern.values import Scope, compile_condition, names, path_text, paths
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from xscl import ast
 from xscl.check.sites import bound_in
 from xscl.kinds import positional

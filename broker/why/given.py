@@ -12,7 +12,7 @@ from itertools import permutations
 
 from broker.pattern.instances import Row
 from broker.pattern.values import compile_condition
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.text.people import shorten
 from broker.text.units import duration_up
 from broker.why import cures

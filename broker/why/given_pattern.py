@@ -12,7 +12,7 @@ from dataclasses import replace
 from broker.pattern.instances import Row
 from broker.pattern.trying import TooMuch, allowed
 from broker.standing.why import Question, shown
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.why.asked import Asked
 from broker.why.given import Given, GivenBlock, block_lines, elsewhere, given_block
 from broker.why.history import History

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from broker.model import UNBOUNDED
-from broker.state.relations import MatchRelations, StoredDocument
+from broker.state.relations import MatchRelations
 from broker.state.store import Store
+from broker.state.stored_documents import StoredDocument
 
 _SLICE = 200
 

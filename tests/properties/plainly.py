@@ -12,7 +12,7 @@ from broker.rendering.headline import headline
 from broker.results.construct import construct, evaluator, item_texts, item_xml, renamed
 from broker.results.joined import joined
 from broker.results.match_ids import id_suffix, match_ids
-from broker.state.relations import StoredDocument
+from broker.state.stored_documents import StoredDocument
 from broker.text.markup import element, text_xml
 from broker.text.meter import Meter
 from xscl.normal import ir
