@@ -278,7 +278,6 @@ class Group:
     least: int
     most: int | None
     span: Span = _span()
-    quantifier_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Walk:
     def __init__(self, prefixes: Collection[str], hints: bool = True) -> None:
         self.known_prefixes = prefixes
         self.hints = hints
-        self.found = QueryFindings([], [])
+        self.found = QueryFindings()
         self.places: dict[str, Span] = {}
         self.kinds: dict[str, _Context] = {}
         """By variable, the kind of its nodes."""
@@ -60,16 +60,6 @@ class Walk:
         self.context: _Context = "element"
         self.costly = False
 
-    def error(
-        self,
-        code: str,
-        message: str,
-        span: Span,
-        hint: str | None = None,
-        also: tuple[tuple[str, Span], ...] = (),
-    ) -> None:
-        self.found.errors.append(Diagnostic(code, message, span, hint, also=also))
-
     def add(self, error: Diagnostic | None) -> None:
         """Add an error if there is one."""
         if error is not None:
@@ -80,9 +70,6 @@ class Walk:
         if not self.hints or len(self.found.errors) >= HINTED:
             return None
         return known_names(name, known, what, none)
-
-    def warn(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        self.found.warnings.append(Diagnostic(code, message, span, hint, "warning"))
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -102,7 +89,7 @@ class Walk:
             if kind in ("element", "attribute", "text"):
                 context = cast(_Context, kind)
             elif context == "document":
-                self.error(
+                self.found.error(
                     "document-node",
                     "a block selects nodes below the document, not the document itself",
                     step.span,
@@ -118,7 +105,7 @@ class Walk:
     def filter(self, part: ast.Expr, blocked: Blocked, context: _Context) -> None:
         if not self.costly and is_costly(part):
             self.costly = True
-            self.warn(
+            self.found.warn(
                 "costly-filter",
                 "no index decides this filter: it is worked out for each node that reaches it",
                 part.span,
@@ -136,7 +123,7 @@ class Walk:
         if blocked is not None:
             self.unbound.append((name, blocked, place))
         elif name in self.places and not self.other_branch(name):
-            self.error(
+            self.found.error(
                 "duplicate-variable",
                 f"the variable {name} is bound twice",
                 place,
@@ -150,7 +137,9 @@ class Walk:
             self.found.owner.setdefault(name, self.blocks)
         if name.upper() == "NOT":
             message = f"{name} is a keyword and cannot be a variable"
-            self.error("reserved-word", message, place, f"give it another name, such as {name}1")
+            self.found.error(
+                "reserved-word", message, place, f"give it another name, such as {name}1"
+            )
 
     def other_branch(self, name: str) -> bool:
         """Whether a variable is bound in other branches of an OR only, one of which holds."""
@@ -169,7 +158,7 @@ class Walk:
             what = (
                 f"there is nothing below {'an attribute' if context == 'attribute' else 'a text'}"
             )
-        self.warn("dead-step", f"this step selects nothing: {what}", step.span)
+        self.found.warn("dead-step", f"this step selects nothing: {what}", step.span)
 
     def prefix(
         self, prefix: str, span: Span, known: Collection[str], *, made: bool = False
@@ -184,7 +173,7 @@ class Walk:
             place = span if at < 0 else Span(span.source, at, at + len(prefix))
             hint = self.prefix_hint(prefix, known, made)
             message = f"the namespace prefix {prefix} is not defined"
-            self.error("unknown-prefix", message, place, hint)
+            self.found.error("unknown-prefix", message, place, hint)
 
     def prefix_hint(self, prefix: str, known: Collection[str], made: bool) -> str | None:
         uri = foreign.NAMESPACES.get(prefix)
@@ -238,7 +227,7 @@ class Walk:
 
     def variable_alone(self, part: ast.Path) -> None:
         name = part.variable
-        self.error(
+        self.found.error(
             "not-a-condition",
             f"{name} stands for a node in every match, so it is no condition",
             part.span,
@@ -249,10 +238,10 @@ class Walk:
         self.value(part.left, in_filter)
         self.value(part.right, in_filter)
         if warning := order_warning(part, in_filter, self.named):
-            self.warn("text-order", warning[0], part.span, warning[1])
+            self.found.warn("text-order", warning[0], part.span, warning[1])
 
     def no_condition(self, part: ast.Expr, message: str, example: str = "") -> None:
-        self.error(
+        self.found.error(
             "not-a-condition",
             f"{message}, and a condition is needed here",
             part.span,
@@ -302,7 +291,7 @@ class Walk:
             filters = [f for step in path.steps for f in step.filters if is_costly(f)]
             if kind in ("attribute", "text") and filters:
                 what = "an attribute" if kind == "attribute" else "a text"
-                self.error(
+                self.found.error(
                     "axis",
                     f"{path.variable} is {what}: SELECT knows its value, not what is around it",
                     filters[0].span,
@@ -314,16 +303,18 @@ class Walk:
         self.value(part, True)
         if kind_of(part) != "nodes":
             hint = "nodes are what a path selects: ./a, .//b, @c"
-            self.error("not-nodes", f"{what} needs nodes, not a {kind_of(part)}", part.span, hint)
+            self.found.error(
+                "not-nodes", f"{what} needs nodes, not a {kind_of(part)}", part.span, hint
+            )
 
     def calculation(self, part: ast.Arithmetic, in_filter: bool) -> None:
         for side in (part.left, part.right):
             self.value(side, in_filter)
             self.single(side)
         if warning := written_date(part):
-            self.warn("date-as-subtraction", warning[0], part.span, warning[1])
+            self.found.warn("date-as-subtraction", warning[0], part.span, warning[1])
         if warning := calculation_warning(part, in_filter, self.named):
-            self.warn("date-arithmetic", warning[0], part.span, warning[1])
+            self.found.warn("date-arithmetic", warning[0], part.span, warning[1])
 
     def named(self, path: ast.Path) -> str | None:
         """The name of the nodes that a path selects, None if unknown."""
@@ -333,12 +324,12 @@ class Walk:
 
     def no_value(self, part: ast.Expr, message: str) -> None:
         hint = "a condition stands alone, in a filter, in WHERE or in the braces of a join"
-        self.error("not-a-value", f"{message}, and a value is needed here", part.span, hint)
+        self.found.error("not-a-value", f"{message}, and a value is needed here", part.span, hint)
 
     def single(self, part: ast.Expr) -> None:
         """Check an expression that must give one value, not several."""
         if gives_several(part):
-            self.error(
+            self.found.error(
                 "not-a-value",
                 f"{part.name}() gives several strings, and one value is needed here",
                 part.span,

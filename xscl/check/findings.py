@@ -8,22 +8,29 @@ from xscl import ast
 from xscl.errors import Diagnostic, Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Findings:
     """The errors and the warnings, in the order in which they are found."""
 
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 
-    def error(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        self.errors.append(Diagnostic(code, message, span, hint))
+    def error(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        hint: str | None = None,
+        also: tuple[tuple[str, Span], ...] = (),
+    ) -> None:
+        self.errors.append(Diagnostic(code, message, span, hint, also=also))
 
     def warn(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         self.warnings.append(Diagnostic(code, message, span, hint, "warning"))
 
 
 @dataclass(slots=True)
-class QueryFindings:
+class QueryFindings(Findings):
     """The findings about one query, without those nested in it.
 
     `owner` maps each variable to the index of the block that binds it, in pattern order; `joins`
@@ -31,8 +38,6 @@ class QueryFindings:
     predicates that all must hold. `streams` and `prefixes` include those of nested queries.
     """
 
-    errors: list[Diagnostic]
-    warnings: list[Diagnostic]
     owner: dict[str, int] = field(default_factory=dict)
     joins: list[tuple[ast.Join, int, int, int]] = field(default_factory=list)
     conjuncts: list[ast.Expr] = field(default_factory=list)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from xscl import ast
 from xscl.check.cycles import find_cycles
 from xscl.check.expressions import HINTED
+from xscl.check.findings import Findings
 from xscl.check.joins import join_warnings
 from xscl.check.queries import check_query
 from xscl.errors import Diagnostic, Span, XsclError
@@ -77,13 +78,12 @@ def check(
 ) -> Program:
     """Resolve and check the queries of `files`; `on_statement` is called with each statement that
     is done. Raises `XsclError` with the errors found, the first twenty in the order of the text."""
-    errors: list[Diagnostic] = []
-    warnings: list[Diagnostic] = []
+    found = Findings()
     queries: list[ResolvedQuery] = []
     checked: list[_Checked] = []
     with growing(sum(len(file.statements) for file in files)):
         for file in files:
-            scope = _File(file, errors, warnings)
+            scope = _File(file, found)
             for statement in file.statements:
                 if isinstance(statement, ast.LetDuration):
                     scope.let_duration(statement)
@@ -94,13 +94,12 @@ def check(
                     queries.append(resolved)
                     checked.append(_Checked(resolved.id, resolved.query, streams))
                 on_statement(statement)
-    errors += _duplicates(checked)
-    errors += _cycles(checked)
+    errors = found.errors + _duplicates(checked) + _cycles(checked)
     if errors:
         order = {id(file.span.source): number for number, file in enumerate(files)}
         errors.sort(key=lambda e: (order.get(id(e.span.source), 0), e.span.start))
         raise XsclError(capped(errors))
-    return Program(tuple(queries), tuple(warnings))
+    return Program(tuple(queries), tuple(found.warnings))
 
 
 # -- one file --------------------------------------------------------------------------------
@@ -109,12 +108,9 @@ def check(
 class _File:
     """One file: its LET definitions so far, by which its queries are resolved."""
 
-    def __init__(
-        self, file: ast.File, errors: list[Diagnostic], warnings: list[Diagnostic]
-    ) -> None:
+    def __init__(self, file: ast.File, found: Findings) -> None:
         self.file = file
-        self.errors = errors
-        self.warnings = warnings
+        self.found = found
         self.durations: dict[str, int | None] = {}
         self.namespaces: dict[str, str] = {"xml": XML_NAMESPACE}
         self.scopes: dict[tuple[str, ...], Mapping[str, str]] = {}
@@ -128,7 +124,7 @@ class _File:
     def let_namespace(self, let: ast.LetNamespace) -> None:
         if let.prefix in ("xml", "xmlns") or not let.uri:
             what = "is reserved" if let.uri else "needs a namespace name that is not empty"
-            self.error("reserved-prefix", f"the prefix {let.prefix} {what}", let.span)
+            self.found.error("reserved-prefix", f"the prefix {let.prefix} {what}", let.span)
         elif self.first("namespace prefix", let.prefix, let.span):
             self.namespaces[let.prefix] = let.uri
 
@@ -138,7 +134,7 @@ class _File:
         if place is span:
             return True
         also = (("it was first defined here:", place),)
-        self.error("duplicate-let", f"the {kind} {name} is defined twice", span, also=also)
+        self.found.error("duplicate-let", f"the {kind} {name} is defined twice", span, also=also)
         return False
 
     def query(self, query: ast.Query) -> tuple[ResolvedQuery, Collection[str]]:
@@ -153,13 +149,13 @@ class _File:
             return _resolved(query, scope, "", found.text % literals, found.form, literals), (
                 found.streams
             )
-        noted = len(self.errors) + len(self.warnings)
-        top, *nested = check_query(query, self.namespaces, len(self.errors) < HINTED)
+        noted = len(self.found.errors) + len(self.found.warnings)
+        top, *nested = check_query(query, self.namespaces, len(self.found.errors) < HINTED)
         for each in (top, *nested):
-            self.errors += each.errors
-            self.warnings += each.warnings
+            self.found.errors += each.errors
+            self.found.warnings += each.warnings
             if not each.errors:
-                self.warnings += join_warnings(each)
+                self.found.warnings += join_warnings(each)
         resolved = self.resolve(query)
         scope = self.scope(top.prefixes)
         text = "".join(
@@ -169,7 +165,7 @@ class _File:
         )
         body, form, literals = split_query(resolved)
         if known is not None:
-            clean = noted == len(self.errors) + len(self.warnings)
+            clean = noted == len(self.found.errors) + len(self.found.warnings)
             known.checks(form if clean else None, literals, top.streams)
         return _resolved(resolved, scope, text, body, form, literals), top.streams
 
@@ -235,11 +231,11 @@ class _File:
 
     def unknown_duration(self, name: str, span: Span) -> None:
         message = f"the window {name} is not defined"
-        if len(self.errors) >= HINTED:
-            self.error("unknown-duration", message, span)
+        if len(self.found.errors) >= HINTED:
+            self.found.error("unknown-duration", message, span)
             return
         if name.lower() in UNITS:
-            self.error("unknown-duration", message, span, NO_NUMBER)
+            self.found.error("unknown-duration", message, span, NO_NUMBER)
             return
         none = f"define it above, as in LET {name} = 2 days, or write NUMBER unit"
         hint = known_names(name, self.durations, "the windows defined above are", none)
@@ -248,17 +244,7 @@ class _File:
             for let in self.file.statements
             if isinstance(let, ast.LetDuration) and let.name == name and let.span.start > span.start
         )
-        self.error("unknown-duration", message, span, hint, below)
-
-    def error(
-        self,
-        code: str,
-        message: str,
-        span: Span,
-        hint: str | None = None,
-        also: tuple[tuple[str, Span], ...] = (),
-    ) -> None:
-        self.errors.append(Diagnostic(code, message, span, hint, also=also))
+        self.found.error("unknown-duration", message, span, hint, below)
 
 
 _Node = TypeVar(

@@ -121,7 +121,7 @@ class _Walk(Walk):
             if step.variable == block.stream:
                 message = f"-> binds a variable, called {step.variable}, and a path goes on from it"
                 hint = "one document after the other is written S/a FOLLOWED BY S/b"
-                self.warn("arrow-in-path", message, block.span, hint)
+                self.found.warn("arrow-in-path", message, block.span, hint)
 
     def fold(self, fold: ast.Fold) -> None:
         for part in (fold.filter, fold.proceed):
@@ -133,7 +133,7 @@ class _Walk(Walk):
                 first = self.places[each.variable]
                 message = f"the variable {each.variable} is bound twice"
                 also = (("it was first bound here:", first),)
-                self.error("duplicate-variable", message, place, also=also)
+                self.found.error("duplicate-variable", message, place, also=also)
             self.places.setdefault(each.variable, place)
             self.branches.setdefault(each.variable, []).append(())
             for part in (each.expr, each.initial):
@@ -149,7 +149,7 @@ class _Walk(Walk):
         self.found.streams |= inner.found.streams
         self.found.prefixes |= inner.found.prefixes
         if pattern.query.publish is not None:
-            self.error(
+            self.found.error(
                 "nested-publish",
                 "a query in parentheses is an anonymous stream and cannot PUBLISH",
                 pattern.query.publish_span or pattern.query.span,
@@ -201,12 +201,12 @@ class _Walk(Walk):
             used = unknown.pop(name, None)
             also = () if used is None else (("it is used here:", used),)
             message = _WHY_UNBOUND[why].format(name)
-            self.error("unbound-variable", message, place, _HOW_TO_BIND[why], also)
+            self.found.error("unbound-variable", message, place, _HOW_TO_BIND[why], also)
         for name, place in unknown.items():
             self.unknown(name, place)
         for name, place in self.bare:
             if name in places:
-                self.warn(
+                self.found.warn(
                     "variable-in-filter",
                     f"{name} is the child element {name} here, not the variable",
                     place,
@@ -215,7 +215,7 @@ class _Walk(Walk):
 
     def unknown(self, name: str, place: Span) -> None:
         if name in self.hidden:
-            self.error(
+            self.found.error(
                 "unknown-variable",
                 f"the variable {name} belongs to the query in parentheses, it cannot be seen here",
                 place,
@@ -224,8 +224,10 @@ class _Walk(Walk):
             )
             return
         if habit := VALUES.get(name.upper()) or foreign_patterns.VALUES.get(name.upper()):
-            self.error("unknown-variable", f"no block binds the variable {name}", place, habit)
+            self.found.error(
+                "unknown-variable", f"no block binds the variable {name}", place, habit
+            )
             return
         none = "no block of this query binds a variable: S//book->x1 binds x1"
         hint = self.names_hint(name, self.places, "the variables are", none)
-        self.error("unknown-variable", f"no block binds the variable {name}", place, hint)
+        self.found.error("unknown-variable", f"no block binds the variable {name}", place, hint)

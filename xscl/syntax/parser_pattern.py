@@ -251,7 +251,7 @@ class PatternParser(BracesParser):
             message = f"this quantifier allows no group: {reason}"
             self.report("bad-quantifier", message, place, hint)
             most = max(least, 1)
-        return ast.Group(inner, least, most, span=self.span(start), quantifier_span=place)
+        return ast.Group(inner, least, most, span=self.span(start))
 
     def _range(self) -> tuple[int, int | None]:
         """`{n}`, `{n,}` or `{n,m}`."""
