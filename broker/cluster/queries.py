@@ -64,10 +64,6 @@ class Queries:
         """By canonical query, from which document on shards were sent what it needs."""
         self._templates: list[Any] = []
 
-    def why_here(self, canonical: Canonical) -> str | None:
-        """Why a query is matched by the coordinator, None if it is not."""
-        return self._staying.get(canonical.number)
-
     def divide(self, rarity: Rarity, *, limited: bool) -> bool:
         """Decide about new queries, and again about those whose surroundings have changed; returns
         whether queries have come home whose documents may be elsewhere. `limited`: whether any

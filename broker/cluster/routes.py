@@ -34,8 +34,8 @@ from broker.standing.live import tap_names
 from xscl.normal.template import Template
 
 BITS = 12
-BUCKETS = 1 << BITS
-"""Buckets of values, and the most shards that there may be."""
+"""Bits of the number of a bucket: values fall into 4,096 of them, and there may be as many
+shards."""
 
 MIX = 0x9E3779B97F4A7C15
 HALF = 32

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 from broker.pattern.instances import Row
 from broker.pattern.values import Condition, Scope, compile_condition, compile_each, names
@@ -19,7 +19,6 @@ from xscl.functions.table import FUNCTIONS, to_number, to_string
 from xscl.normal.operators import FollowedBy, Tree, blocks_of, operators_of
 from xscl.syntax.printer import format_expression
 
-Order = Literal["before", "after"] | None
 Key = tuple[Any, ...]
 
 
