@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from broker.service.access.access import Access
-from broker.service.access.quotas import OverQuota, Quotas
-from broker.service.access.scopes import Forbidden, Identity, Quota, checked_scopes
+from broker.service.access.scopes import Forbidden, Identity, checked_scopes
 from broker.service.api.access import anyone, member, operator
 from broker.service.api.app import ROUTERS
 from broker.state.store import StateError
@@ -267,183 +265,6 @@ def test_documents_of_two_tokens_have_no_ids_in_common(running: Running) -> None
         path = "/v1/streams/S/documents"
         problem(running.http.post(path, content=line, headers=headers), 422, "invalid")
         assert two.http.post(path, content=line, headers=headers).json()["known"] == 0
-
-
-# -- while it runs ---------------------------------------------------------------------------------
-
-
-def follow(client: Client, ended: threading.Event, begun: threading.Event) -> None:
-    with client.http.stream("GET", "/v1/matches/stream") as answer:
-        for part in answer.iter_raw():
-            if part:
-                begun.set()
-    ended.set()
-
-
-@pytest.mark.parametrize("how", ["revoke", "rotate", "change"])
-def test_streams_and_requests_that_wait_end_with_the_token(running: Running, how: str) -> None:
-    with tenants(running) as (a, b):
-        a.subscribe("mine", "A")
-        begun, ended, waited = threading.Event(), threading.Event(), []
-        threads = [
-            threading.Thread(target=follow, args=(a, ended, begun)),
-            threading.Thread(
-                target=lambda: waited.append(a.http.get("/v1/matches", params={"wait": 60}))
-            ),
-        ]
-        for thread in threads:
-            thread.start()
-        assert begun.wait(PATIENCE)
-        until(lambda: len(running.api.waiting) == 2)
-        if how == "revoke":
-            assert running.http.delete("/v1/tokens/a").json()["subscriptions"] == ["mine"]
-        elif how == "rotate":
-            fresh = running.http.post("/v1/tokens/a/rotate", json={}).json()["secret"]
-        else:
-            running.http.patch("/v1/tokens/a", json={"scopes": ["subscribe"]})
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert ended.is_set()
-        problem(waited[0], 401, "unauthorized")
-        status = running.http.get("/v1/subscriptions/mine").json()["status"]
-        if how == "change":
-            assert a.http.get("/v1/identity").json()["scopes"] == ["subscribe"]
-            assert status == "paused"
-            lacks(a.http.post("/v1/subscriptions/mine/resume"), "read:A")
-        else:
-            problem(a.http.get("/v1/identity"), 401, "unauthorized")
-            assert status == ("paused" if how == "revoke" else "active")
-        if how == "rotate":
-            with Client(running, fresh) as again:
-                assert again.http.get("/v1/subscriptions/mine").is_success
-        assert b.http.get("/v1/identity").is_success
-
-
-def test_a_former_secret_is_taken_for_a_while_and_addresses_of_feeds_change(
-    running: Running,
-) -> None:
-    with tenants(running) as (a, _):
-        a.subscribe("mine", "A")
-        feed = a.http.get("/v1/subscriptions/mine").json()["atom_url"]
-        assert httpx.get(feed).is_success
-        body = {"overlap": "1 day"}
-        fresh = running.http.post("/v1/tokens/a/rotate", json=body).json()
-        with Client(running, fresh["secret"]) as again:
-            assert a.http.get("/v1/identity").is_success
-            assert again.http.get("/v1/identity").is_success
-            assert httpx.get(feed).status_code == 404
-            assert httpx.get(again.http.get("/v1/subscriptions/mine").json()["atom_url"]).is_success
-            running.http.delete("/v1/tokens/a", params={"subscriptions": "drop"})
-            for client in (a, again):
-                problem(client.http.get("/v1/identity"), 401, "unauthorized")
-        assert running.http.get("/v1/subscriptions").json() == []
-
-
-def test_tokens_and_owners_survive_and_secrets_are_nowhere(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    with serving(state) as running, make(running, "a", "subscribe", "read:A") as a:
-        a.subscribe("mine", "A")
-        secret = a.secret
-        assert secret not in running.http.get("/v1/tokens").text
-    for path in state.iterdir():
-        assert secret.encode() not in path.read_bytes(), path
-    assert (state / "access.sqlite").stat().st_mode & 0o077 == 0
-    with serving(state) as running, Client(running, secret) as again:
-        assert [each["id"] for each in again.http.get("/v1/subscriptions").json()] == ["mine"]
-        assert running.http.delete("/v1/tokens/a").is_success
-    with serving(state) as running, Client(running, secret) as again:
-        problem(again.http.get("/v1/identity"), 401, "unauthorized")
-
-
-def test_every_change_is_in_the_log_and_nothing_else(running: Running) -> None:
-    with tenants(running) as (a, _):
-        a.subscribe("mine", "A")
-        a.subscribe("tried", "A", dry_run=True)
-        a.publish("A", "one")
-        a.http.put("/v1/channels/reader", json={"kind": "pull", "subscription": "mine"})
-        a.http.post("/v1/channels/reader/ack", json={"n": 0})
-        a.subscribe("x", "B")
-        a.http.post("/v1/subscriptions/pause", json={"prefix": "m"})
-        running.http.post("/v1/feeds", json={"url": "http://me:secret@feeds.invalid/f"})
-        running.http.post("/v1/feeds/pause", params={"url": "http://me:secret@feeds.invalid/f"})
-        running.http.delete("/v1/tokens/a")
-        found = running.http.get("/v1/changes").json()
-        assert [(e["who"], e["action"], e["subject"]) for e in found] == [
-            ("", "addToken", "a"),
-            ("", "addToken", "b"),
-            ("a", "subscribe", "mine"),
-            ("a", "putChannel", "reader"),
-            ("a", "pauseSubscriptions", "mine"),
-            ("", "addFeed", "http://feeds.invalid/f"),
-            ("", "pauseFeed", "http://feeds.invalid/f"),
-            ("", "revokeToken", "a"),
-        ]
-        assert found[0]["address"] == "127.0.0.1"
-        assert "publish:A" in found[0]["detail"]["scopes"]
-        assert "secret" not in json.dumps(found)
-        only = running.http.get("/v1/changes", params={"token": "a", "after": 3, "limit": 1}).json()
-        assert [entry["action"] for entry in only] == ["putChannel"]
-
-
-def test_names_and_scopes_that_cannot_be(running: Running) -> None:
-    with tenants(running):
-        problem(
-            running.http.post("/v1/tokens", json={"name": "a", "scopes": ["operate"]}),
-            409,
-            "conflict",
-        )
-        for body in (
-            {"name": "c", "scopes": []},
-            {"name": "c", "scopes": ["read"]},
-            {"name": "c", "scopes": ["read:"]},
-            {"name": "c", "scopes": ["read:a b"]},
-            {"name": "c", "scopes": ["write:S"]},
-            {"name": "", "scopes": ["operate"]},
-            {"name": "c", "scopes": ["operate"], "quota": {"documents": 0}},
-        ):
-            problem(running.http.post("/v1/tokens", json=body), 422, "invalid")
-        problem(running.http.delete("/v1/tokens/none"), 404, "not-found")
-
-
-# -- quotas ----------------------------------------------------------------------------------------
-
-
-def test_quotas_of_a_token(running: Running) -> None:
-    quota = {"subscriptions": 1, "documents": 0.001, "state": 1}
-    with make(running, "a", "subscribe", "read:A", "publish:A", **quota) as a:
-        assert a.subscribe("one", "A").status_code == 201
-        assert a.subscribe("one", "A").status_code == 201, "it has it already"
-        refused = a.subscribe("two", "A")
-        assert "1 subscriptions" in problem(refused, 429, "over-quota")["detail"]
-        assert int(refused.headers["retry-after"]) >= 1
-        assert a.publish("A", "one").status_code == 202
-        refused = a.publish("A", "two")
-        assert "0.001 documents a second" in problem(refused, 429, "over-quota")["detail"]
-        assert int(refused.headers["retry-after"]) > 100
-        running.http.patch("/v1/tokens/a", json={"quota": {"documents": None}})
-        until(lambda: running.service.figures().spool.backlog == 0)
-        refused = a.publish("A", "three")
-        assert "1 bytes at most" in problem(refused, 429, "over-quota")["detail"]
-        running.http.patch("/v1/tokens/a", json={"quota": {"state": None, "bytes": 10_000}})
-        assert a.publish("A", "four").status_code == 202
-        a.http.delete("/v1/subscriptions/one")
-        assert a.subscribe("two", "A").status_code == 201
-
-
-def test_a_rate_holds_over_time_and_large_requests_pass() -> None:
-    now = 0.0
-    who = Identity("a", frozenset(), Quota(documents=2.0, bytes=100))
-    quotas = Quotas(lambda _: 0, lambda: now)
-    accepted = 0
-    for _ in range(10_000):
-        try:
-            quotas.check(who)
-        except OverQuota as error:
-            now += error.retry_after
-        else:
-            quotas.used(who, 50, 1_000)
-            accepted += 50
-    assert accepted / now == pytest.approx(2.0, rel=0.02)
 
 
 def test_which_scopes_cover_which_streams() -> None:
