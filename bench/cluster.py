@@ -6,6 +6,7 @@ The shards are in this process, one after another, so that the CPU time of each 
 coordinator does is what is serial, the largest shard is what the others wait for. Documents have
 four values, and three queries join by one each, in batches of 8,000; about 0.4 matches a document,
 which are written as JSON lines.
+Each is run five times, and of each batch and shard the run counts that took the least.
 `--simulate` says only how evenly the routes divide documents among a thousand shards, `--spark`
 only what a batch costs the coordinator on a real cluster.
 """
@@ -52,6 +53,20 @@ TOGETHER = QUERIES.replace("30 days", "20 seconds")
 """Matches of documents with a common value would be as many as its square with a long window."""
 
 
+RUNS = 5
+"""How often each is run. Of a batch and a shard the run counts that took the least: what other
+programs take from this one's time is different each time, and what there is to do is the same."""
+
+
+class Run(NamedTuple):
+    """CPU seconds by batch, of the coordinator and of each shard; bytes of segments; matches."""
+
+    coordinator: list[float]
+    shards: list[list[float]]
+    written: int
+    matches: int
+
+
 class Cost(NamedTuple):
     """Microseconds of CPU a document, bytes of segments a document, and matches."""
 
@@ -60,6 +75,18 @@ class Cost(NamedTuple):
     largest: float
     written: float
     matches: int
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], documents: int) -> Cost:
+        """The least of several runs; with no shards, all of it is that of one."""
+        each = 1e6 / documents
+        coordinator = each * sum(map(min, zip(*[run.coordinator for run in runs], strict=True)))
+        by_shard = zip(*[run.shards for run in runs], strict=True)
+        shards = [each * sum(map(min, zip(*own, strict=True))) for own in by_shard]
+        if not shards:
+            coordinator, shards = 0.0, [coordinator]
+        written = runs[0].written / documents
+        return cls(coordinator, sum(shards), max(shards), written, runs[0].matches)
 
 
 def documents(count: int, common: float = 0.0) -> list[DocumentRow]:
@@ -77,21 +104,21 @@ def documents(count: int, common: float = 0.0) -> list[DocumentRow]:
 
 
 class Timed(HereShards):
-    """Shards in this process, with the CPU seconds of each."""
+    """Shards in this process, with the CPU seconds of each by request."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
-        self.seconds = [0.0] * count
+        self.seconds: list[list[float]] = [[] for _ in range(count)]
 
     def answer(self, shard: int, request: Request | Ask) -> Answer | Waits:
         begin = time.process_time()
         found = super().answer(shard, request)
-        self.seconds[shard] += time.process_time() - begin
+        self.seconds[shard].append(time.process_time() - begin)
         return found
 
 
-def cost(rows: list[DocumentRow], count: int, queries: str, hot_from: int) -> Cost:
-    """What documents cost in so many shards; with 0 one machine, all of it in `shards`."""
+def run(rows: list[DocumentRow], count: int, queries: str, hot_from: int) -> Run:
+    """Documents in so many shards; with 0 one machine, all of it in `coordinator`."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         shards = Timed(count)
@@ -111,35 +138,31 @@ def cost(rows: list[DocumentRow], count: int, queries: str, hot_from: int) -> Co
             broker.subscribe(queries)
             lines: list[bytes] = []
             broker.engine.on_text = lines.extend
-            seconds = 0.0
+            seconds = []
             for first in range(0, len(rows), BATCH):
                 came = arrivals(broker.engine.matcher, rows[first : first + BATCH])
                 # As they come from Spark: without the texts of nodes.
                 came = Arrivals(came.documents, came.rows, (), came.outlines)
+                before = sum(map(sum, shards.seconds))
                 begin = time.process_time()
                 found = broker.engine.apply(came)
                 broker.engine.hand_over()
                 lines += [as_jsonl(match).encode() for match in each_match(found)]
                 broker.engine.acknowledge(found)
-                seconds += time.process_time() - begin
+                taken = time.process_time() - begin
+                seconds.append(taken - (sum(map(sum, shards.seconds)) - before))
             written = engine.cluster.shared.bytes_written if count else 0
-        each = 1e6 / len(rows)
-        in_shards = sum(shards.seconds) if count else seconds
-        return Cost(
-            (seconds - in_shards) * each,
-            in_shards * each,
-            max(shards.seconds, default=seconds) * each,
-            written / len(rows),
-            len(lines),
-        )
+        return Run(seconds, shards.seconds, written, len(lines))
 
 
 def measured(
     came: list[DocumentRow], counts: Sequence[int], queries: str = QUERIES, hot_from: int = 1_000
 ) -> str:
+    # One after the other, so that a time of much other work falls on all of them.
+    runs = [[run(came, count, queries, hot_from) for count in counts] for _ in range(RUNS)]
     rows = []
-    for count in counts:
-        found = cost(came, count, queries, hot_from)
+    for count, own in zip(counts, zip(*runs, strict=True), strict=True):
+        found = Cost.of(own, len(came))
         name = f"{count} shard{'s' * (count > 1)}" if count else "one machine"
         waited = figures(found.coordinator + found.largest)
         told = [*map(figures, found[:3]), waited, figures(found.written), f"{found.matches:,}"]

@@ -13,7 +13,6 @@ count. If it fails, the shards are made anew from what is committed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 
 from broker.cluster.answers import MATCHES, Answer, StandIn, Waits
 from broker.cluster.contents import Run, Untied, content_of, contents_of
+from broker.cluster.counting import Counting
 from broker.cluster.files import ClusterError, files_at
 from broker.cluster.load import Load
 from broker.cluster.log import Log
@@ -39,9 +39,7 @@ from broker.cluster.sparing import left
 from broker.documents.admitted import Admitted
 from broker.documents.arrow import Arrivals
 from broker.engine.elsewhere import Runs
-from broker.engine.suspending import report_set_aside
 from broker.model import Waiting
-from broker.query.canonical import Subscription
 from broker.results.matches import Result
 from broker.shared_match import SharedMatch
 
@@ -83,8 +81,7 @@ class Coordinator:
         self._pending: list[Run] = []
         """What the next round consists of."""
         self._asked = False
-        self._counts: Counter[tuple[int, int]] = Counter()
-        """The combinations of a query at a document in this batch, where they are many."""
+        self._counting = Counting()
         self._started = self._ended = False
         self._told = True
         """Whether the shared files have all that shards have to know: not if they could not be
@@ -181,6 +178,7 @@ class Coordinator:
         self._changes = (self._engine.registry.changes, limited)
         came = self.queries.divide(lambda v: self._rarity.get(v, 0.0), limited=limited)
         self._flowing, self._read = self.queries.flows()
+        self._counting.read(self.queries.readers(self._read))
         self._router = Router(self.queries.routes(), self.count, self._hot)
         return came
 
@@ -247,7 +245,7 @@ class Coordinator:
         self._pending, self._asked = [], False
         self._log.begin()
         self._patterns.begin()
-        self._counts.clear()
+        self._counting.begin()
         self._came = bool(runs)
         self.matches = MATCHES.empty_table()
         self._revised = frozenset(a.document.doc for run in runs for a in run if a.revision)
@@ -300,7 +298,8 @@ class Coordinator:
         segment = self._log.send(content, horizon)
         self.start()
         entered = self._patterns.decide([run.told for run in runs])
-        self.shards.send(Request(segment, self._names, horizon, self._revised, entered))
+        counted = self._counting.told(self.queries.variants)
+        self.shards.send(Request(segment, self._names, horizon, self._revised, entered, counted))
         self.load.sent()
         self._asked = True
 
@@ -325,7 +324,7 @@ class Coordinator:
         self.load.bytes_written = self.shared.bytes_written
         self._asked = False
         self.shared.check()
-        self._set_aside(answers, now)
+        self._counting.take(answers, engine, self.queries.variants, now)
         self._patterns.take(answers, engine)
         engine.budget.check()
         tables = [pa.ipc.open_stream(each.matches).read_all() for each in answers]
@@ -352,29 +351,6 @@ class Coordinator:
             docs = tuple(row["docs"] or (doc,))
             results.append(Result(match, docs, row["base"], [s.number for s in known], pair))
         return results
-
-    def _set_aside(self, answers: Sequence[Answer], now: int | None) -> None:
-        """Set the pairs of a query and a document aside that exceed a budget in one shard, or in
-        all of them together."""
-        engine, counts = self._engine, self._counts
-        for each in answers:
-            for query, doc, combinations, why, of in each.asides:
-                number = self._named(query)[0].canonical.number
-                pair = (number, engine.budget.completing((doc,)))
-                counts[pair] += combinations
-                if of is not None:
-                    engine.budget.too_long(pair, [s.number for n in of for s in self._named(n)])
-                elif why is not None:
-                    engine.budget.refuse(pair, why)
-                elif counts[pair] > engine.budget.combinations:
-                    engine.budget.too_many(pair)
-        if counts:
-            report_set_aside(engine, now)
-
-    def _named(self, name: str) -> list[Subscription]:
-        """The subscriptions that shards know by a name."""
-        known = self._engine.catalog.subscriptions.get(name)
-        return self.queries.variants.subscribers(name) if known is None else [known]
 
     def post(self) -> None:
         order = pc.sort_indices(self.matches, [(name, "ascending") for name in _ORDER])

@@ -215,6 +215,16 @@ class Queries:
                 read.update(each.delivery.streams)
         return frozenset(flowing), frozenset(read & published.keys())
 
+    def readers(self, read: frozenset[str]) -> list[int]:
+        """The canonical queries in shards that read these streams of results."""
+        canonical = self._catalog.canonical
+        return [
+            number
+            for number in (self._home.routes if read else ())
+            for each in canonical[number].subscribers.values()
+            if not read.isdisjoint(each.delivery.streams)
+        ]
+
     def record(self) -> dict[str, Any]:
         """The routes by `_key`, and from which document on their documents were divided by them; to
         be stored beside the segments."""

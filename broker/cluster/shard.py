@@ -162,11 +162,12 @@ class Shard:
         horizon: int,
         revised: Collection[int],
         entries: Mapping[int, Entry],
+        counted: Collection[str],
     ) -> Answer:
         """Add a batch, and find its matches. Documents that ended before `horizon` are deleted
-        first, `revised` are those that have other bytes at the end of the batch, and `entries` the
-        event patterns that are registered, or have changed. If it raises, the shard has to be made
-        anew."""
+        first, `revised` are those that have other bytes at the end of the batch, `entries` the
+        event patterns that are registered, or have changed, and `counted` the variants of which all
+        combinations are told. If it raises, the shard has to be made anew."""
         cpu, began = time.process_time(), time.monotonic()
         steps, file = self._reader.batch(segment)
         found: list[Result] = []
@@ -193,7 +194,7 @@ class Shard:
                         self._relations.insert_rows(part)
                         candidates = self._candidates(part, seen)
                         found += self._results(candidates)
-                        asides += self._asides(candidates)
+                        asides += self._asides(candidates, counted)
                     for made in self._patterns.decided(*settle) if settle else ():
                         found += made
             self._patterns.end()
@@ -262,7 +263,7 @@ class Shard:
         of = {doc: (d.source, d.id) for doc, d in self._documents.documents(docs).items()}
         return [f for f in candidates if len({of[d] for d in f[1].docs}) == len(f[1].docs)]
 
-    def _asides(self, candidates: list[Found]) -> list[Aside]:
+    def _asides(self, candidates: list[Found], counted: Collection[str]) -> list[Aside]:
         """The pairs that are set aside, and those that might be with what other shards find."""
         catalog = self.catalog.canonical
         asides = []
@@ -271,12 +272,14 @@ class Shard:
             own = None if of is None else tuple([there[each].id for each in sorted(of)])
             asides.append(Aside(catalog[number].name, doc, 0, why, own))
         least = self._budget.combinations // self._settings.shards
-        if len(candidates) > least:
+        if len(candidates) > least or (counted and candidates):
+            known = self.catalog.subscriptions
+            told = {known[id].canonical.number for id in counted if id in known}
             counts = Counter(self._budget.pair(each) for each in candidates)
             asides += [
                 Aside(catalog[number].name, doc, count, None)
                 for (number, doc), count in counts.items()
-                if count > least
+                if count > least or number in told
             ]
         return asides
 

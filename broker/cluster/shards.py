@@ -27,14 +27,16 @@ class Loading(NamedTuple):
 
 class Request(NamedTuple):
     """A round for a shard: its segment, the names of all files of queries up to now, before which
-    end documents are deleted first (microseconds), which are revised in the whole batch, and the
-    event patterns that are registered, or have changed, since the last round."""
+    end documents are deleted first (microseconds), which are revised in the whole batch, the event
+    patterns that are registered, or have changed, since the last round, and the variants of which
+    all combinations are asked for."""
 
     segment: Segment
     queries: tuple[str, ...]
     horizon: int
     revised: frozenset[int]
     entries: Mapping[int, Entry]
+    counted: frozenset[str]
 
 
 class Ask(NamedTuple):
@@ -84,7 +86,9 @@ class Worker:
             raise Stale
         self.shard.change(request.queries[known:])
         self._known, self._number = request.queries, request.segment.number
-        return self.shard.apply(request.segment, request.horizon, request.revised, request.entries)
+        return self.shard.apply(
+            *(request.segment, request.horizon, request.revised, request.entries, request.counted)
+        )
 
     def close(self) -> None:
         self.shard.close()

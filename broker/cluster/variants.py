@@ -140,6 +140,11 @@ class Variants:
         variant = self.numbered[int(name[1:])]
         return [each for audience in variant.audiences for each in audience.subscribers]
 
+    def names(self, canonical: Iterable[int]) -> frozenset[str]:
+        """What shards call the variants of these canonical queries."""
+        known = [self._known[number][1] for number in canonical if number in self._known]
+        return frozenset([variant.id for each in known for variant in each.values()])
+
     def handed_out(self, found: pa.Table, stand_in: StandIn) -> pa.Table:
         """The matches of shards (schema MATCHES) for those who have subscribed: in place of one of
         a variant, one for each piece of its subscribers for whom it counts."""

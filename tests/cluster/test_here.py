@@ -108,6 +108,37 @@ def test_what_exceeds_a_budget_in_all_shards_together_is_set_aside(tmp_path: Pat
     assert told_of[0][2], "nothing was set aside"
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        PAIR,
+        "made: SELECT t FROM S//i[./t->t] PUBLISH P;"
+        "pair: SELECT a FROM P//t->a FOLLOWED BY {a = b, 1 h} P//t->b;",
+    ],
+)
+def test_what_each_shard_has_below_its_part_of_a_budget_counts(query: str, tmp_path: Path) -> None:
+    """13 combinations at the last document, of which some shards have less than a quarter each."""
+    told_of: list[list[tuple[list[object], list[object]]]] = []
+    for count in (0, 4):
+        told_of.append([])
+        for most in (13, 12):
+            bounds = Budgets(combinations=most)
+            broker = Broker.over(Engine(Store(None), budgets=bounds))
+            if count:
+                broker = sharded(tmp_path / str(most), count, budgets=bounds)
+            with broker:
+                broker.subscribe(query)
+                found: list[object] = [*told(broker.process([item(n, f"v{n}") for n in range(13)]))]
+                for last in (20, 21):
+                    found += told(broker.process([item(last, *(f"v{n}" for n in range(13)))]))
+                letters: list[object] = [(each.id, each.reason) for each in broker.dead_letters()]
+                told_of[-1].append((found, letters))
+    assert told_of[1] == told_of[0]
+    (all_found, _), (fewer, set_aside) = told_of[0]
+    assert len(fewer) < len(all_found)
+    assert set_aside, "nothing was set aside"
+
+
 @pytest.mark.parametrize("common", [None, Limit.of(30, 3_600_000_000)])
 def test_a_limit_holds_for_the_matches_of_all_shards(common: Limit | None, tmp_path: Path) -> None:
     """A subscription is suspended at the document at which one machine suspends it."""

@@ -227,6 +227,35 @@ def test_a_pattern_that_is_too_much_is_stopped_at_the_same_document(tmp_path: Pa
     assert told_of[0][-1], "nothing was stopped"  # type: ignore[index]
 
 
+@pytest.mark.parametrize("values", [1, 8])
+def test_each_shard_counts_what_waits_for_itself(values: int, tmp_path: Path) -> None:
+    """More than 20 documents of one value are too many in their shard, as on one machine. Those of
+    eight values wait in three shards, and are decided as by one machine that may keep more."""
+    bounds = Budgets(combinations=2)
+    told_of: list[list[object]] = []
+    alone = Broker.over(Engine(Store(None), 20_000_000, budgets=bounds))
+    roomy = Broker(lateness=LATENESS)
+    many = sharded(tmp_path, 3, lateness=20_000_000, budgets=bounds)
+    for broker in (alone, roomy, many):
+        with broker:
+            broker.subscribe("late: S/a FOLLOWED BY {4 min} NOT S/b PARTITION BY ./k;")
+            own: list[object] = []
+            for begin in range(0, 60, 10):
+                tags = [(n, "b" if n % 9 == 8 else "a") for n in range(begin, begin + 10)]
+                part = [
+                    Document(str(n), "S", 10.0 * n, f"<{tag}><k>{n % values}</k></{tag}>")
+                    for n, tag in tags
+                ]
+                own.append(told(broker.process(part)))
+                own.append([(each.id, each.reason) for each in broker.engine.take_suspensions()])
+            own.append(broker.engine.registry.gaps.suspended())
+            told_of.append(own)
+    assert told_of[0][-1] == 1
+    assert told_of[1][-1] == 0
+    assert values == 1 or told_of[1][-3], "nothing was decided late"
+    assert told_of[2] == told_of[0 if values == 1 else 1]
+
+
 def test_patterns_come_and_go_and_come_home(tmp_path: Path) -> None:
     """A pattern whose stream somebody begins to publish is matched by the coordinator from then on,
     with the documents of before."""
