@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,7 +21,7 @@ from feeds.transport import BlockedAddress, reachable, resolve, trusted
 
 _ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32
-_KEPT = 60.0
+KEPT = 60.0
 """Seconds for which idle connections stay open."""
 
 
@@ -70,12 +70,16 @@ class Connections:
     """A pool of open connections for each host; one pool for all hosts would scan all connections
     for every request.
 
-    At most `per_host` idle connections are kept; pools of unused hosts are dropped.
+    At most `per_host` idle connections are kept; pools of unused hosts are dropped. `clock` gives
+    seconds of a monotonic clock.
     """
 
-    def __init__(self, allow_private: bool, per_host: int) -> None:
+    def __init__(
+        self, allow_private: bool, per_host: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._backend = GuardedBackend(allow_private)
         self._per_host = per_host
+        self._clock = clock
         self._pools: OrderedDict[tuple[bytes, bytes, int | None], _Pool] = OrderedDict()
 
     @asynccontextmanager
@@ -100,12 +104,12 @@ class Connections:
                 ssl_context=context,
                 max_connections=None,  # the lanes bound them
                 max_keepalive_connections=self._per_host,
-                keepalive_expiry=_KEPT,
+                keepalive_expiry=KEPT,
                 network_backend=self._backend,
             )
         self._pools.move_to_end(key)
         pool.users += 1
-        pool.used = time.monotonic()
+        pool.used = self._clock()
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout)
         try:
             async with pool.stream(
@@ -123,7 +127,7 @@ class Connections:
     async def _close_unused(self) -> None:
         while self._pools:
             key, pool = next(iter(self._pools.items()))
-            if pool.users or pool.used + _KEPT > time.monotonic():
+            if pool.users or pool.used + KEPT > self._clock():
                 return
             del self._pools[key]
             await pool.aclose()

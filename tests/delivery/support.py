@@ -153,10 +153,12 @@ class Receiver(Threaded):
 
 @dataclass(slots=True)
 class Trickling:
-    """A server that answers byte by byte; `connections` were made to it so far."""
+    """A server that answers byte by byte; `connections` were made to it so far, `ended` of which
+    have ended."""
 
     port: int
     connections: int = 0
+    ended: int = 0
 
 
 @contextmanager
@@ -176,6 +178,7 @@ def trickling(interval: float = 2.0, head: bytes = b"") -> Iterator[Trickling]:
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
+            told.ended += 1
             writer.close()
 
     told = Trickling(0)

@@ -32,6 +32,12 @@ def test_matches_come_back_as_they_were_and_in_order(tmp_path: Path) -> None:
         assert mailbox.matches("nobody", 0, 10) == mailbox.latest("nobody", 10) == []
 
 
+def test_an_empty_log_has_no_number_yet(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        _, last, newest = mailbox.proof()
+        assert (mailbox.last(), last, newest) == (0, 0, (0, 0))
+
+
 def test_half_characters_survive(tmp_path: Path) -> None:
     odd = match(0, values={"title": ["half \ud83d"]})
     with open_mailbox(tmp_path) as mailbox:

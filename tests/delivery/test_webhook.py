@@ -20,7 +20,7 @@ from tests.delivery.support import (
     open_mailbox,
     trickling,
 )
-from tests.waiting import until
+from tests.waiting import NEVER, until
 
 
 @pytest.fixture
@@ -222,3 +222,12 @@ def test_trying_a_channel_by_hand(mailbox: Mailbox) -> None:
         well, detail = worker.test("hook")
         assert not well
         assert "no connection" in detail
+
+
+def test_a_message_that_is_tried_by_hand_is_given_up_with_its_connection(mailbox: Mailbox) -> None:
+    with trickling(interval=0.01) as silent, delivering(mailbox, timeout=NEVER) as worker:
+        mailbox.put_channel("hook", "webhook", settings={"url": f"http://127.0.0.1:{silent.port}/"})
+        well, detail = worker.test("hook", timeout=1.0)
+        assert not well
+        assert detail == "no end within 1 s"
+        until(lambda: silent.ended == silent.connections)

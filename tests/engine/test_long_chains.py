@@ -47,3 +47,19 @@ def test_joins_begin_at_the_pivot_and_go_where_something_is_shared() -> None:
     assert last[0] == 3
     assert last.index(2) < last.index(0)
     assert all(sorted(join_order(template, pivot)) == [0, 1, 2, 3] for pivot in range(4))
+
+
+def test_a_batch_of_documents_far_apart_reaches_back_from_the_first_of_them() -> None:
+    """Templates read the stored documents within the windows of all documents of the batch."""
+
+    def document(tag: str, at: float, key: int) -> Document:
+        return Document(f"{tag}{key}", timestamp=at, xml=f"<{tag} n='{at}'><k>{key}</k></{tag}>")
+
+    with Broker(lateness=0) as broker:
+        broker.subscribe(
+            "chain: S//a->x[./k->k] FOLLOWED BY {k = l, 10 s} S//b->y[./k->l]"
+            " FOLLOWED BY {l = m, 10 s} S//c->z[./k->m] WHERE x/@n < z/@n"
+        )
+        assert broker.process([document("a", 0, 1), document("b", 5, 1)]) == []
+        (match,) = broker.process([document("c", 8, 1), document("c", 1_000, 2)])
+    assert [each.id for each in match.documents] == ["a1", "b1", "c1"]
