@@ -258,13 +258,15 @@ class Joiner:
                 if layout.nodes.keys() >= set(plan.canonical.variables)
             )
         found: list[Found] = []
+        records = (record,)
+        everything = self.ownership is ALL
         for plan in plans:
             if not layout.regular:
                 needed.templates.add(plan.canonical.template)
             elif plan.admits(record, record) and (
-                self.ownership.owns(plan.canonical, (record.doc,), (record,))
+                everything or self.ownership.owns(plan.canonical, (record.doc,), records)
             ):
-                self._add_candidates(found, plan, (record,), record.doc)
+                self._add_candidates(found, plan, records, record.doc)
         return found
 
     def _of_two(self, record: Record, needed: Needed) -> list[Found]:
@@ -306,16 +308,16 @@ class Joiner:
     ) -> None:
         """Add the candidates of a plan that the document `doc` completes, unless that pair is set
         aside, or is now."""
-        pair = (plan.canonical.number, self._budget.completing([doc]))
-        if self._budget.exceeded and self._budget.is_set_aside(pair):
+        budget, canonical = self._budget, plan.canonical
+        if budget.exceeded and budget.is_set_aside((canonical.number, budget.completing([doc]))):
             return
         if PENDING:
             check()
-        made = plan.candidates(records, self._budget.combinations)
+        made = plan.candidates(records, budget.combinations)
         if made is None:
-            self._budget.too_many(pair)
+            budget.too_many((canonical.number, budget.completing([doc])))
         else:
-            found += [(plan.canonical, c) for c in made]
+            found += [(canonical, each) for each in made]
 
     def _defer(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
         """Leave pairs of documents to the template's query."""

@@ -86,7 +86,14 @@ class Instance:
     @property
     def rows(self) -> list[Row]:
         """Its documents, in the order of the pattern."""
-        return [row for slot in sorted(self.parts) for row in rows_of(self.parts[slot])]
+        found: list[Row] = []
+        for slot in sorted(self.parts):
+            part = self.parts[slot]
+            if isinstance(part, Row):
+                found.append(part)
+            elif part is not None:
+                found += rows_of(part)
+        return found
 
     @property
     def order(self) -> tuple[Any, ...]:

@@ -37,6 +37,7 @@ class Places(NamedTuple):
     joined: tuple[tuple[str, ...], ...]
     tail: str
     blocks: Blocks | None = None
+    blocks_json: str = ""
 
 
 def places(
@@ -47,12 +48,13 @@ def places(
     blocks: Blocks | None = None,
 ) -> Places:
     written = compact_json(nodes)
-    more = "" if blocks is None else f',"blocks":{compact_json(blocks)}'
+    ordered = "" if blocks is None else compact_json(blocks)
+    more = ordered and f',"blocks":{ordered}'
     tail = (
         f'"nodes":{written},"values":{compact_json(values)},"pieces":{compact_json(pieces)},'
         f'"joined":{compact_json(joined)}{more}}}'
     )
-    return Places(nodes, written, values, pieces, joined, tail, blocks)
+    return Places(nodes, written, values, pieces, joined, tail, blocks, ordered)
 
 
 class Rendering:

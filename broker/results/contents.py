@@ -25,19 +25,34 @@ _LEFT = 7 / 8
 
 
 class Matched:
-    """A document of matches. `identity` is what its matches' ids are made of, in JSON, and `said`
-    its id, stream and time, in JSON."""
+    """A document of matches. What ids are made of and what matches say of it is made when one needs
+    it: patterns read documents of which few come to be in a match."""
 
-    __slots__ = ("content", "identity", "said", "stored")
+    __slots__ = ("_identity", "_said", "content", "stored")
 
     def __init__(self, stored: StoredDocument, texts: dict[int, str]) -> None:
         self.stored = stored
         self.content = Content(stored.xml, texts)
-        source, id, stream = map(encode_basestring, (stored.source, stored.id, stored.streams[0]))
-        self.identity = (
-            f"[{source},{id},{stored.version}]" if stored.version else f"[{source},{id}]"
-        )
-        self.said = f"[{id},{stream},{stored.end}]"
+        self._identity: str | None = None
+        self._said: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """What the ids of its matches are made of, in JSON."""
+        if self._identity is None:
+            stored = self.stored
+            named = f"{encode_basestring(stored.source)},{encode_basestring(stored.id)}"
+            self._identity = f"[{named},{stored.version}]" if stored.version else f"[{named}]"
+        return self._identity
+
+    @property
+    def said(self) -> str:
+        """Its id, stream and time, in JSON."""
+        if self._said is None:
+            stored = self.stored
+            id, stream = map(encode_basestring, (stored.id, stored.streams[0]))
+            self._said = f"[{id},{stream},{stored.end}]"
+        return self._said
 
 
 class Source(Protocol):

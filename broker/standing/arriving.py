@@ -8,7 +8,7 @@ from broker.join.candidates import Candidate, Found
 from broker.pattern.in_order.events import ALL
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
-from broker.standing.live import Block, Group, Tap
+from broker.standing.live import Block, Group, Tap, takes
 from broker.standing.memory import Memory
 from broker.state.pattern_tables import TapRow
 from broker.state.stored_documents import StoredDocument
@@ -52,14 +52,14 @@ class Arriving:
         documents: Sequence[StoredDocument],
         seen: Mapping[int, int],
     ) -> None:
-        memory = self._memory
+        memory, taps = self._memory, self._memory.members.taps
         matched = self._contents.of({doc for _, doc in found}, documents)
         for (name, doc), candidates in sorted(found.items()):
             if PENDING:
                 check()
-            if name not in memory.members.taps:
+            tap = taps.get(name)
+            if tap is None:
                 continue
-            tap = memory.members.taps[name]
             rows = tap.reader.rows(candidates, matched[doc])
             memory.rows += rows
             tap.stored = True
@@ -73,21 +73,31 @@ class Arriving:
         for every, block in tap.groups.values():
             if every.takes(row.end, late):
                 memory.share(every, block, row, (ALL,))
+        if len(tap.patterns) == 1:
+            # Most of very many patterns have documents of their own.
+            ((number, pattern),) = tap.patterns.items()
+            if pattern.group is not None:
+                if takes(pattern.entry, row.base, row.end, late):
+                    for block in pattern.own[row.tap]:
+                        if memory.takes_part(pattern, block, row):
+                            memory.share(pattern.group, block, row, (number,))
+                return
+        self._come_to_many(tap, row, seen, late)
+
+    def _come_to_many(self, tap: Tap, row: TapRow, seen: int | None, late: int | None) -> None:
+        """The same for all patterns of a tap, once for those of a group."""
+        memory = self._memory
         together: dict[tuple[int, int], tuple[Group, Block, list[int]]] = {}
         for number, pattern in tap.patterns.items():
             group = pattern.group
             if group is None:
                 if memory.offer(pattern, row, seen, pattern.pending):
                     memory.touched[number] = pattern
-            elif pattern.takes(row.base, row.end, late):
+            elif takes(pattern.entry, row.base, row.end, late):
                 for block in pattern.own[row.tap]:
-                    if not memory.is_here(pattern, block, row):
-                        continue
-                    pattern.newest = max(pattern.newest, row.end)
-                    if pattern.standing is None:
-                        memory.standing(pattern)
-                    key = group.number, block[0]
-                    _, _, owners = together.setdefault(key, (group, block, []))
-                    owners.append(number)
+                    if memory.takes_part(pattern, block, row):
+                        key = group.number, block[0]
+                        _, _, owners = together.setdefault(key, (group, block, []))
+                        owners.append(number)
         for group, block, owners in together.values():
             memory.share(group, block, row, owners)

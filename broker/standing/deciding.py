@@ -94,7 +94,7 @@ class Deciding:
             rows = each.instance.rows
             meter = self._budget.meter(pair, left[0].delivery)
             try:
-                matches = pattern.maker.matches(each, audiences, documents, meter, self._ids)
+                matches = pattern.maker.matches(each, rows, audiences, documents, meter, self._ids)
             except TextTooLong:
                 self._budget.alone()
                 most = self._budget.budgets.text

@@ -166,7 +166,9 @@ def takes(entry: Entry, base: int, end: int, seen: int | None) -> bool:
     if it was not older than that, or is made of results."""
     if base < entry.first_doc:
         return False
-    watermark = None if seen is None else watermark_of(entry, seen)
+    if seen is None or (end >= seen and entry.floor is None):
+        return True
+    watermark = watermark_of(entry, seen)
     return watermark is None or end >= watermark
 
 
@@ -211,6 +213,9 @@ class TapIndex:
 
     def __getitem__(self, name: str) -> Tap:
         return self._taps[name]
+
+    def get(self, name: str) -> Tap | None:
+        return self._taps.get(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._taps

@@ -96,13 +96,20 @@ class Memory:
             pattern.newest = max(pattern.newest, row.end)
         return taken
 
-    def is_here(self, pattern: Live, block: Block, row: TapRow) -> bool:
-        """Whether a row is for a pattern here, and not elsewhere."""
-        if self.owns is None:
-            return True
+    def takes_part(self, pattern: Live, block: Block, row: TapRow) -> bool:
+        """Whether a row is for a pattern of a group here, and not elsewhere; the pattern has it
+        then."""
+        if self.owns is not None and not self._is_here(self.owns, pattern, block, row):
+            return False
+        pattern.newest = max(pattern.newest, row.end)
+        if pattern.standing is None:
+            self.standing(pattern)
+        return True
+
+    def _is_here(self, owns: Owns, pattern: Live, block: Block, row: TapRow) -> bool:
         place, query = block
         try:
-            return self.owns(pattern, place, row_of(query, row, self.budget))
+            return owns(pattern, place, row_of(query, row, self.budget))
         except TooMuch:
             return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from broker.join.work import Work
+from broker.model import UNBOUNDED
 from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch
 from broker.standing.live import Block, Group, Live
@@ -27,7 +28,7 @@ class Renewing:
         if not patterns:
             return
         chosen = {each.number: each for each in patterns}
-        arrived, common = self._stored_rows(chosen)
+        arrived, common = self._stored_rows(chosen, moved)
         care = self._work.care
         stopped = {} if care is None else care.without()
         together: dict[int, dict[int, Arrivals]] = {}
@@ -51,11 +52,16 @@ class Renewing:
             self._work.leave()
 
     def _stored_rows(
-        self, chosen: Mapping[int, Live]
+        self, chosen: Mapping[int, Live], moved: bool
     ) -> tuple[dict[int, Arrivals], dict[int, Arrivals]]:
-        """The stored rows that patterns take, and by group those that concern all of them."""
-        memory = self._memory
+        """The stored rows that patterns take, and by group those that concern all of them. What is
+        older than any match that is not decided is not even read."""
+        memory, tables = self._memory, self._memory.tables
         memory.write()
+        taps = memory.members.taps
+        for name in tables.taps():
+            if name in taps:
+                taps[name].stored = True
         own = None
         if len(chosen) < len(memory.members.live):
             own = {tap for each in chosen.values() for tap in each.taps}
@@ -65,21 +71,43 @@ class Renewing:
             if group.standing.shared.common:
                 known += group.patterns.values()
         first_doc = min([each.entry.first_doc for each in known])
+        since = self._horizons(chosen, groups, moved)
         arrived: dict[int, Arrivals] = {}
         common: dict[int, Arrivals] = {}
-        for row, seen in memory.tables.rows(own, first_doc):
-            if row.tap not in memory.members.taps:
+        for row, seen in tables.rows(own, first_doc, min(since.values())):
+            tap = taps.get(row.tap)
+            if tap is None:
                 continue
-            tap = memory.members.taps[row.tap]
-            tap.stored = True
             for number, pattern in tap.patterns.items():
-                if number in chosen:
+                if row.end >= since.get(number, UNBOUNDED):
                     memory.offer(pattern, row, seen, arrived.setdefault(number, {}))
             for number, (group, block) in tap.groups.items():
                 late = seen if row.base == row.doc else None
-                if number in groups and group.takes(row.end, late):
+                if row.end >= since.get(number, UNBOUNDED) and group.takes(row.end, late):
                     self._share(group, block, row, common.setdefault(number, {}))
         return arrived, common
+
+    def _horizons(
+        self, chosen: Mapping[int, Live], groups: Mapping[int, Group], moved: bool
+    ) -> dict[int, int]:
+        """By the numbers of patterns and groups, see `_horizon`."""
+        found = {number: self._horizon(group, moved) for number, group in groups.items()}
+        for number, each in chosen.items():
+            group = each.group
+            found[number] = self._horizon(each, moved) if group is None else found[group.number]
+        return found
+
+    def _horizon(self, of: Live | Group, moved: bool) -> int:
+        """When what ended before can be in no match any more that is not decided."""
+        watermark = self._known(of, moved)
+        if watermark is None:
+            return -UNBOUNDED
+        first = of.first if isinstance(of, Group) else of
+        return max(-UNBOUNDED, watermark - first.pattern.retention)
+
+    def _known(self, of: Live | Group, moved: bool) -> int | None:
+        """The watermark up to which all is decided."""
+        return of.entry.floor if moved else of.watermark(self._memory.settled)
 
     def _share(self, group: Group, block: Block, row: TapRow, common: Arrivals) -> None:
         """Note a row that concerns all patterns of a group."""
@@ -98,8 +126,7 @@ class Renewing:
     def _renew_group(
         self, group: Group, rows: Mapping[int, Arrivals], common: Arrivals, moved: bool
     ) -> None:
-        known = group.entry.floor if moved else group.watermark(self._memory.settled)
-        group.standing.advance_to(known)
+        group.standing.advance_to(self._known(group, moved))
         if self._work.care is None:
             group.standing.again(rows, common)
         else:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from broker.model import Blocks, compact_json
+from broker.model import Blocks
 from broker.pattern.instances import Part, Row
 from broker.pattern.reading import named_in
 from broker.pattern.standing import Published
 from broker.pattern.values import NotAsked, compile_value, first_or_last
 from broker.query.canonical import Subscription
 from broker.query.patterns import PatternQuery, shown_id
-from broker.rendering.rendering import Piece, Rendering, Value, places
+from broker.rendering.rendering import Piece, Places, Rendering, Value, places
 from broker.results.construct import Evaluate, construct, item_texts, item_xml
 from broker.results.contents import Matched
 from broker.results.match_ids import IdsOf, id_suffix
@@ -29,6 +29,8 @@ from xscl.stage1 import filters
 from xscl.stage1.tree import Node
 
 _FEW = 16
+_KNOWN = 1_000
+"""Of so many matches of a pattern it is remembered where their parts stand."""
 _same_places = lru_cache(maxsize=1_024)(places)
 """Matches of a few documents mostly have their parts in the same places."""
 
@@ -41,6 +43,7 @@ class Maker:
         self._names = named_in(query.select)
         self._namespaces = pattern.namespaces
         self._lowering = Lowering(pattern.namespaces)
+        self._known: dict[tuple[Any, ...], Places] = {}
         self._exprs: list[ast.Expr] = []
         self._items: list[ir.Item] = []
         self._element: ir.Element | None = None
@@ -117,39 +120,32 @@ class Maker:
     def matches(
         self,
         published: Published,
+        rows: Sequence[Row],
         audiences: Sequence[Sequence[Subscription]],
         documents: Mapping[int, Matched],
         meter: Meter,
         ids: IdsOf,
     ) -> list[SharedMatch]:
-        """A match for each audience, which publishes to one stream. Raises TextTooLong."""
+        """A match of these documents for each audience, which publishes to one stream. Raises
+        TextTooLong."""
         instance = published.instance
-        rows = instance.rows
         docs = tuple([row.doc for row in rows])
         matched = [documents[doc] for doc in docs]
-        place_of = {doc: place for place, doc in enumerate(docs)}
-        blocks = _blocks(instance.parts, place_of)
-        found = (_same_places if len(docs) <= _FEW else places)(
-            published.nodes,
-            tuple(self._values(published, place_of)),
-            tuple(self._pieces(published, place_of)) if self._plain else (),
-            (),
-            blocks,
-        )
+        found = self._places(published, rows, docs)
         contents = [each.content for each in matched]
         several = len(audiences) > 1 or len(audiences[0]) > 1
         rendering = Rendering(docs, contents, [each.said for each in matched], found, several)
         shared: Shared = rendering
         if not self._plain:
             evaluation = _Evaluation(self, published, documents)
-            shared = self._made(evaluation, rendering, blocks, meter)
+            shared = self._made(evaluation, rendering, found.blocks, meter)
         else:
             for place, node, item in found.pieces:
                 if len(contents[place].xml) > meter.room - meter.used:
                     meter(contents[place].copy(node, item))
             meter.used = 0  # nothing is kept of them: a match refers to its nodes
         identity = [each.identity for each in matched]
-        suffix = id_suffix(identity, f"[{compact_json(blocks)},{found.nodes_json}]")
+        suffix = id_suffix(identity, f"[{found.blocks_json},{found.nodes_json}]")
         return [
             SharedMatch(
                 ids.of(audience, suffix),
@@ -163,6 +159,31 @@ class Maker:
             )
             for audience in audiences
         ]
+
+    def _places(self, published: Published, rows: Sequence[Row], docs: tuple[int, ...]) -> Places:
+        """Where the parts of a match stand in these documents."""
+        instance = published.instance
+        key = None
+        if not instance.several and len(rows) == len(instance.parts):
+            # One document for each block: where all stands is told by the blocks and the nodes.
+            nodes = [(row.node, *row.nodes.values()) for row in rows]
+            key = (*instance.parts, *nodes, *published.nodes)
+            found = self._known.get(key)
+            if found is not None:
+                return found
+        place_of = {doc: place for place, doc in enumerate(docs)}
+        found = (_same_places if len(docs) <= _FEW else places)(
+            published.nodes,
+            tuple(self._values(published, place_of)),
+            tuple(self._pieces(published, place_of)) if self._plain else (),
+            (),
+            _blocks(instance.parts, place_of),
+        )
+        if key is not None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        return found
 
     def _values(self, published: Published, place_of: Mapping[int, int]) -> Iterator[Value]:
         scope = published.scope
@@ -188,7 +209,7 @@ class Maker:
                     yield place_of[each.doc], each.nodes[name], True
 
     def _made(
-        self, evaluation: _Evaluation, rendering: Rendering, blocks: Blocks, meter: Meter
+        self, evaluation: _Evaluation, rendering: Rendering, blocks: Blocks | None, meter: Meter
     ) -> Whole:
         """A match with what SELECT makes of it, as text. Raises TextTooLong."""
         evaluate = evaluation.value

@@ -49,44 +49,46 @@ class TapReader:
     def rows(self, found: Sequence[Candidate], document: Matched) -> list[TapRow]:
         """The rows of the candidates of one document, one for each choice of nodes."""
         if len(found) == 1:
-            return [self._row(*self._nodes(found[0]), document)]
+            return [self._row(*self._nodes(found[0].nodes), document)]
         rows: dict[tuple[int, tuple[int, ...]], TapRow] = {}
         for candidate in found:
-            chosen = self._nodes(candidate)
+            chosen = self._nodes(candidate.nodes)
             if chosen not in rows:
                 if PENDING:
                     check()
                 rows[chosen] = self._row(*chosen, document)
         return [rows[chosen] for chosen in sorted(rows)]
 
-    def _nodes(self, candidate: Candidate) -> tuple[int, tuple[int, ...]]:
+    def _nodes(self, found: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
         """The selected node, 0 if nobody asks for it, and those of the variables. What is selected
         has one node in a candidate."""
-        found: Sequence[Any] = candidate.nodes
         node = 0 if self._node is None else found[self._node]
-        return node, tuple([found[place] for place in self._places])
+        places = self._places
+        # Most blocks have one variable.
+        return node, (found[places[0]],) if len(places) == 1 else tuple([found[p] for p in places])
 
     def _row(self, node: int, nodes: tuple[int, ...], document: Matched) -> TapRow:
-        stored, content = document.stored, document.content
-        texts = [
-            (content.text(nodes[place]),)
-            if read is None
-            else tuple(read(content.context(nodes[place])))
-            for place, read in self._readers
-        ]
+        of, content = document.stored, document.content
+        known = content.texts
+        read: list[tuple[str, ...]] = []
+        for place, reader in self._readers:
+            of_node = nodes[place]
+            if reader is not None:
+                read.append(tuple(reader(content.context(of_node))))
+            else:
+                text = known.get(of_node)
+                read.append((content.text(of_node) if text is None else text,))
         if self._partition:
             at = content.context(node)
-            texts += [tuple(read(at)) for read in self._partition]
-        return TapRow(
-            *(self.id, stored.doc, stored.base, stored.key, stored.start, stored.end),
-            *(stored.id, node, nodes, tuple(texts)),
-        )
+            read += [tuple(reader(at)) for reader in self._partition]
+        texts = tuple(read)
+        return TapRow(self.id, of.doc, of.base, of.key, of.start, of.end, of.id, node, nodes, texts)
 
 
 def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
     """A row as the pattern takes it, in its own names. Raises TooMuch where PARTITION BY gives it
     more than `most` combinations of values."""
-    texts = stored.texts
+    _, doc, base, key, start, end, id, node, chosen, texts = stored
     tuples: Tuples = None
     if query.tap.partition:
         size = len(query.texts)
@@ -94,12 +96,9 @@ def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
         if prod(map(len, each)) > most:
             raise TooMuch
         texts, tuples = texts[:size], frozenset(product(*each))
-    nodes = dict(zip(query.names, stored.nodes, strict=True))
+    nodes = dict(zip(query.names, chosen, strict=True))
     values = dict(zip(query.texts, texts, strict=True))
-    return Row(
-        *(stored.doc, stored.key, stored.base, stored.start, stored.end, stored.id),
-        *(stored.node, nodes, values, tuples),
-    )
+    return Row(doc, key, base, start, end, id, node, nodes, values, tuples)
 
 
 def _reader(path: ast.Path, lowering: Lowering) -> Reader:

@@ -120,6 +120,25 @@ class Journal:
         self._at = 0
 
 
+class Unwritten(Journal):
+    """The journal of a database in memory: it is lost with that, so nothing is written."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+
+    def close(self, needed: bool = True) -> None:
+        """Nothing is open."""
+
+    def read(self, after: int) -> list[Record]:
+        return [record for record in self._records if record.number > after]
+
+    def append(self, record: Record) -> None:
+        self._records.append(record)
+
+    def rewind(self) -> None:
+        self._records.clear()
+
+
 def _padded(size: int) -> int:
     return -(-size // _SECTOR) * _SECTOR
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from broker.model import UNBOUNDED
 from broker.state.highest import Highest
 from broker.state.statements import Statements
 from broker.state.store import Store
@@ -78,26 +79,30 @@ _COLUMNS = ", ".join([f'r."{name}"' for name in TapRow._fields])
 
 
 def _row(values: Sequence[Any]) -> TapRow:
-    found: Any = (*values[:-2], tuple(values[-2]), tuple(map(tuple, values[-1])))
-    return TapRow._make(found)
+    tap, doc, base, key, start, end, id, node, nodes, texts = values[:10]
+    texts = tuple([tuple(each) for each in texts])
+    return TapRow(tap, doc, base, key, start, end, id, node, tuple(nodes), texts)
 
 
 def tap_rows(
-    statements: Statements, taps: Collection[str] | None, first_doc: int
+    statements: Statements,
+    taps: Collection[str] | None,
+    first_doc: int,
+    horizon: int = -UNBOUNDED,
 ) -> Iterator[list[tuple[TapRow, int | None]]]:
-    """The rows of taps, or of all for None, of documents made of none before `first_doc`, in order
-    of arrival, some at a time; each with the highest time when its document came, None if that was
-    not older."""
+    """The rows of taps, or of all for None, of documents made of none before `first_doc` that ended
+    at `horizon` or later, in order of arrival, some at a time; each with the highest time when its
+    document came, None if that was not older."""
     chosen = "" if taps is None else " AND r.tap IN (SELECT unnest(?::VARCHAR[]))"
     parts = statements.chunks(
         f"SELECT {_COLUMNS}, l.seen FROM pattern_rows r"
-        f" LEFT JOIN pattern_late l ON l.doc = r.doc WHERE r.base >= ?{chosen}"
+        f' LEFT JOIN pattern_late l ON l.doc = r.doc WHERE r.base >= ? AND r."end" >= ?{chosen}'
         " ORDER BY r.doc, r.node, r.nodes",
         _PART,
-        [first_doc] if taps is None else [first_doc, [*taps]],
+        [first_doc, horizon] if taps is None else [first_doc, horizon, [*taps]],
     )
     for part in parts:
-        yield [(_row(values), seen) for *values, seen in part]
+        yield [(_row(values), values[-1]) for values in part]
 
 
 class PatternTables:
@@ -182,9 +187,15 @@ class PatternTables:
         )
         return {*map(_row, found)}
 
-    def rows(self, taps: Collection[str] | None, first_doc: int) -> list[tuple[TapRow, int | None]]:
+    def rows(
+        self, taps: Collection[str] | None, first_doc: int, horizon: int = -UNBOUNDED
+    ) -> list[tuple[TapRow, int | None]]:
         """What `tap_rows` gives, at once."""
-        return [row for part in tap_rows(self._store, taps, first_doc) for row in part]
+        return [row for part in tap_rows(self._store, taps, first_doc, horizon) for row in part]
+
+    def taps(self) -> list[str]:
+        """The taps that have rows."""
+        return [name for (name,) in self._store.rows("SELECT DISTINCT tap FROM pattern_rows")]
 
     def replace_rows(self, first_doc: int, rows: Sequence[TapRow], taps: Collection[str]) -> None:
         """Replace what is stored of taps from a document on."""

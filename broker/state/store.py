@@ -27,7 +27,7 @@ import duckdb
 from broker.errors import BrokerError
 from broker.state.behind import JOURNAL, PROGRESS, Behind
 from broker.state.in_memory import CONFIG, IN_MEMORY, SharedDatabase
-from broker.state.journal import DamagedJournal, Journal
+from broker.state.journal import DamagedJournal, Journal, Unwritten
 from broker.state.migrations import JOURNALED, META, SCHEMA, STEPS, VERSION
 from broker.state.statements import PARSED
 from broker.state.transactions import Transactions
@@ -106,6 +106,7 @@ class Store(Transactions):
         # With a bound of its own it cannot share DuckDB, whose bound is one for all.
         in_memory = self.directory is None and memory is None
         self._shared = SharedDatabase() if in_memory else None
+        self._unwritten = Unwritten()
         self._lock: int | None = None
         self.behind = None
         _open.add(self)
@@ -146,9 +147,12 @@ class Store(Transactions):
                 raise StateError(error_message(self.directory / _FILE, error)) from error
             raise
 
-    def _open_journal(self, path: Path) -> Behind:
+    def _open_journal(self) -> Behind:
         """What the tables lack of what was committed, which only the journal has."""
         ((after,),) = self.rows(f"SELECT coalesce(max(journal), 0) FROM {PROGRESS}")
+        if self.directory is None:
+            return Behind(self._unwritten, after)
+        path = self.directory / JOURNAL
         journal = None
         try:
             journal = Journal(path, self.number(JOURNAL, 0))
@@ -179,8 +183,9 @@ class Store(Transactions):
             if stored < JOURNALED:
                 self._change_tables(stored or VERSION)
         # Where there is nothing to do nothing is written: what was not yet read may be damaged.
-        if self.directory is not None:
-            self.behind = self._open_journal(self.directory / JOURNAL)
+        if self.fresh:
+            self._unwritten.rewind()
+        self.behind = self._open_journal()
         if JOURNALED <= stored < VERSION:
             with self.transaction():  # with what the journal holds of the same version
                 self._change_tables(stored)
@@ -223,8 +228,9 @@ class Store(Transactions):
         self._open()
 
     def close(self) -> None:
-        with suppress(duckdb.Error):
-            self._tell()
+        if self.durable:
+            with suppress(duckdb.Error):
+                self._tell()
         with suppress(duckdb.Error):
             self._connection.close()
         if self.behind is not None:

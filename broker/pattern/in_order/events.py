@@ -66,16 +66,13 @@ class Reader:
         for test in self._tests:
             if not test(row):
                 return None
-        path = self._path
-        return (
-            row.start if self._starts else row.end,
-            arrival,
-            self.place,
-            owner,
-            key_of(owner, None if path is None else row.values[path][0], self._stage),
-            0.0 if self._number is None else self._number(row),
-            row,
-        )
+        path, stage = self._path, self._stage
+        key: Key = owner
+        if path is not None or stage:
+            key = key_of(owner, None if path is None else row.values[path][0], stage)
+        number = 0.0 if self._number is None else self._number(row)
+        time = row.start if self._starts else row.end
+        return (time, arrival, self.place, owner, key, number, row)
 
     def for_owner(self, event: Event, owner: int, arrival: int) -> Event:
         """The same row for another query."""

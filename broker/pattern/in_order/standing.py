@@ -7,7 +7,7 @@ one pass, so that what is found is decided. Those of lists are taken as they com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
@@ -273,8 +273,7 @@ class Together:
                 self.offer((ALL,), tap, row)
         for owner, rows in arrived.items():
             for tap, several in rows.items():
-                for row in several:
-                    self.offer((owner,), tap, row)
+                self._offer_all(owner, tap, several)
         spending, self._spending.most = self._spending, UNCOUNTED
         if self.shared.at_once:
             self._matcher.remember(self._arrived)
@@ -282,6 +281,18 @@ class Together:
             self.decided(None)
         spending.most = self._budget
         self._arrived = others
+
+    def _offer_all(self, owner: int, tap: int, rows: Sequence[Row]) -> None:
+        """Rows that one query takes, of a tap."""
+        read = self.shared.readers[tap].read
+        try:
+            for arrival, row in enumerate(rows, self._arrival + 1):
+                event = read(owner, arrival, row)
+                if event is not None:
+                    self._arrived.append(event)
+        except TooMuch:
+            self.give_up((owner,))
+        self._arrival += len(rows)
 
     def drop(self, owners: Collection[int]) -> None:
         """Forget what there is of queries."""
