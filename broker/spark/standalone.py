@@ -22,14 +22,20 @@ MASTER_PORT = 7077
 
 _JAVA = """\
 #!/bin/sh
-# The Java of a Python package, without a module that it does not have and Spark asks for.
+# The Java of a Python package, without a module and a package that it lacks and Spark asks for, and
+# with the jars in the order that our own programs have: one ahead-of-time cache is for all.
 for argument do
   shift
   case "$argument" in
-    --add-modules=jdk.incubator.vector) ;;
+    --add-modules=jdk.incubator.vector | --add-opens=java.base/sun.security.action=ALL-UNNAMED) ;;
+    "$SPARK_HOME/conf:$SPARK_HOME/jars/"*":$SPARK_HOME/jars/*")
+      [ -e "$SPARK_HOME/conf" ] || argument=$CLASSPATH
+      set -- "$@" "$argument" ;;
     *) set -- "$@" "$argument" ;;
   esac
 done
+# With it Python workers would import pyspark from an archive without byte code.
+unset SPARK_HOME
 exec "{java}" "$@"
 """
 

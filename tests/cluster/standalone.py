@@ -22,6 +22,10 @@ from tests.waiting import PATIENCE, until
 
 HOST = "127.0.0.1"
 SHARDS = 2
+SPREAD = ("spark.cores.max=4",)
+"""Two executors of two cores each, on two workers."""
+TOGETHER = ("spark.cores.max=3", "spark.executor.cores=3")
+"""One executor that has three cores of a worker."""
 IN_ORDER = ("--lateness", "30")
 """Half a minute: documents come in order, and event patterns are to be decided."""
 _SETTINGS = (
@@ -42,10 +46,11 @@ pairs: S//item[./title->a] FOLLOWED BY {1 min} S//item[./title->b]
 
 @dataclass
 class Cluster:
-    """A master, and workers of two cores each."""
+    """A master, and workers of so many cores each."""
 
     directory: Path
     url: str
+    cores: int
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     begun: int = 0
     """How many workers were started."""
@@ -53,16 +58,13 @@ class Cluster:
     @property
     def words(self) -> list[str]:
         """What a command is told of it."""
-        java = (
-            f"spark.driver.extraJavaOptions={' '.join(_driver())}",
-            f"spark.executor.extraJavaOptions={' '.join(LOCAL_JAVA)}",
-        )
+        java = [f"spark.{each}.extraJavaOptions={_java()}" for each in ("driver", "executor")]
         conf = [word for setting in (*_SETTINGS, *java) for word in ("--conf", setting)]
         return ["--master", self.url, "--shards", str(SHARDS), "--shared", "shared", *conf]
 
     def add_worker(self) -> None:
         place = self.directory / f"worker{self.begun}"
-        self.workers.append(start_worker(place, self.url, HOST, 2, "1g"))
+        self.workers.append(start_worker(place, self.url, HOST, self.cores, "1g"))
         self.begun += 1
 
     def kill_worker(self, which: int = -1) -> None:
@@ -81,19 +83,19 @@ class Cluster:
         os.kill(until(lambda: _children(self.workers[0].pid))[0], signal.SIGKILL)
 
 
-def _driver() -> list[str]:
-    """Options of a coordinator's Java as in a local session: it does not live for long."""
+def _java() -> str:
+    """Options of Java as in a local session: neither coordinators nor executors live for long."""
     directory, key = cache_directory(), local_cache_key()
     cache = find_cache(directory, key) if directory and key else None
-    return [*LOCAL_JAVA, *([f"-XX:AOTCache={cache}"] if cache else [])]
+    return " ".join([*LOCAL_JAVA, *([f"-XX:AOTCache={cache}"] if cache else [])])
 
 
 @contextmanager
-def started(directory: Path, workers: int) -> Iterator[Cluster]:
+def started(directory: Path, workers: int, cores: int = 2) -> Iterator[Cluster]:
     """A cluster of so many workers; its processes end with the block."""
     with socket.create_server((HOST, 0)) as free:
         port = free.getsockname()[1]
-    cluster = Cluster(directory, f"spark://{HOST}:{port}")
+    cluster = Cluster(directory, f"spark://{HOST}:{port}", cores)
     master = start_master(directory / "master", HOST, port)
     try:
         until(lambda: _listens(port))
@@ -189,8 +191,10 @@ class Flow:
         directory: Path,
         state: str = "state",
         documents: Sequence[str] = ("documents",),
+        conf: Sequence[str] = (),
     ) -> None:
         self.documents = documents
+        self.conf = conf
         self.cluster = cluster
         self.directory = directory
         self.state = state
@@ -204,6 +208,7 @@ class Flow:
         words += [
             *IN_ORDER,
             *self.cluster.words,
+            *(word for setting in self.conf for word in ("--conf", setting)),
             "--state",
             self.state,
             "--out",

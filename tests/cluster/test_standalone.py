@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.standalone import (
+    SPREAD,
+    TOGETHER,
     Cluster,
     Flow,
     alone,
@@ -26,21 +28,25 @@ from tests.waiting import PATIENCE, until
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with started(tmp_path_factory.mktemp("standalone"), workers=2) as cluster:
+    with started(tmp_path_factory.mktemp("standalone"), workers=2, cores=3) as cluster:
         yield cluster
 
 
 def test_nothing_is_missing(cluster: Cluster, tmp_path: Path) -> None:
-    """One executor says it for all, as they are on one machine."""
+    """One executor says it for all, as they are on one machine. It may use the cache of our Java."""
     words = ["cluster", "check", *cluster.words, "--shards", "1"]
     words += ["--conf", "spark.executor.cores=2", "--conf", "spark.cores.max=2"]
     done = run(words, cwd=tmp_path, timeout=4 * PATIENCE)
     assert done.stdout == "2 cores on 1 machine, nothing is missing\n", done.stderr
+    said = [each.read_text() for each in cluster.directory.glob("worker*/work/*/*/stdout")]
+    assert said
+    assert not any("[error][aot]" in each for each in said)
 
 
 def test_kills_change_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    """The second coordinator gets all documents at once, and ends behind them. It has to wait for
-    cores until the first one has ended, which notices by its next batch that there is another."""
+    """Kills meet two executors; what goes on after them does so in one. The second coordinator gets
+    all documents at once, and ends behind them. It has to wait for cores until the first one has
+    ended, which notices by its next batch that there is another."""
     write_queries(tmp_path)
     epochs = tmp_path / "shared" / "epochs"
 
@@ -48,7 +54,7 @@ def test_kills_change_nothing(cluster: Cluster, tmp_path: Path) -> None:
         """The number of the last coordinator."""
         return max([int(each.name) for each in epochs.glob("*")], default=0)
 
-    first = Flow(cluster, tmp_path)
+    first = Flow(cluster, tmp_path, conf=SPREAD)
     flows = [first]
     try:
         first.add(120)
@@ -57,12 +63,13 @@ def test_kills_change_nothing(cluster: Cluster, tmp_path: Path) -> None:
             kill()
             first.add(60)
             if kill == first.kill:
+                first.conf = TOGETHER
                 first.start()
                 until(lambda: latest() == 2, first.said)
             first.until_found(matches_of(first.end))
         committed = first.end
         wanted = alone(tmp_path, committed + 60)
-        second = Flow(cluster, tmp_path, "second", ("alone.jsonl", "--once"))
+        second = Flow(cluster, tmp_path, "second", ("alone.jsonl", "--once"), TOGETHER)
         flows.append(second)
         until(lambda: latest() == 3, second.said)
         first.add(60)
