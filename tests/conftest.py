@@ -28,6 +28,7 @@ _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 SLOW = (
     "bench/test_counts.py",
+    "bench/test_patterns.py",
     "bench/test_workload.py",
     "cases/test_cases.py",
     "cli/test_client.py",
@@ -42,15 +43,24 @@ SLOW = (
     "cli/test_terminal.py",
     "cli/test_visible.py",
     "cli/test_ways.py",
+    "cluster/test_here.py",
+    "cluster/test_patterns.py",
     "cluster/test_standalone.py",
     "conformance/",
     "crash/",
     "delivery/test_dropped_channels.py",
     "delivery/test_killed.py",
+    "delivery/test_shared.py",
     "delivery/test_webhook",
     "delivery/test_worker.py",
+    "disk/test_faults.py",
     "docs/test_examples.py",
+    "engine/test_budgets.py",
     "engine/test_exact.py",
+    "engine/test_failures.py",
+    "engine/test_limits.py",
+    "engine/test_retention.py",
+    "engine/test_shared_shapes.py",
     "engine/test_state.py",
     "feeds/test_archive.py",
     "feeds/test_hostile.py",
@@ -61,12 +71,16 @@ SLOW = (
     "feeds/test_security.py",
     "feeds/test_spool_publish.py",
     "feeds/test_websub",
+    "in_order/",
+    "language/test_comments.py",
+    "language/test_fuzz.py",
     "local/test_pipeline.py",
     "mutants/",
     "oracle/test_publish.py",
     "properties/",
     "saxon/",
     "service/test_api",
+    "service/test_bombs.py",
     "service/test_changing_subscriptions.py",
     "service/test_copies.py",
     "service/test_metrics.py",
@@ -74,12 +88,19 @@ SLOW = (
     "service/test_serve.py",
     "service/test_service.py",
     "service/test_websub.py",
+    "stage1/test_xpath.py",
     "states/test_states.py",
     "web/",
+    "why/test_beside.py",
+    "why/test_patterns.py",
+    "witnesses/",
 )
 """Where a test may take more than a second: it starts processes, or goes through very much."""
 SPARK = ("cli/test_run.py", "cluster/test_standalone.py", "service/test_spark.py", "spark/")
 """Where Spark is started, which takes several seconds."""
+LONGEST = "cluster/test_standalone.py"
+"""Which starts a cluster and kills its parts one after another, for minutes, and waits for much of
+the time."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -125,8 +146,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _weight(item: pytest.Item) -> int:
-    """2 for the slow files, 1 for those that start Spark, which come when Java's cache is there;
-    the order within is kept."""
+    """3 for the longest file, 2 for the slow ones, 1 for those that start Spark, which come when
+    Java's cache is there; the order within is kept."""
+    if item.path.as_posix().endswith(LONGEST):
+        return 3
     marks = {mark.name for mark in item.iter_markers()}
     return 1 if "spark" in marks else 2 * ("slow" in marks)
 
