@@ -12,6 +12,9 @@ from broker.model import UNBOUNDED, Waiting
 from broker.results.matches import in_order, uncut
 from broker.shared_match import SharedMatch
 
+_SHARE = 16
+"""Documents expire after a batch once as many have come as this part of those in memory."""
+
 
 class Passing:
     """The time of an engine; for the public methods see `Engine`."""
@@ -19,6 +22,8 @@ class Passing:
     def __init__(self, parts: Parts, search: Search) -> None:
         self._parts = parts
         self._search = search
+        self._expired_at = 0
+        """The number of the next document when documents expired last after a batch."""
 
     def advance(self) -> None:
         """Store the batch's progress, and expire documents from time to time."""
@@ -26,8 +31,18 @@ class Passing:
         parts.admission.write()
         parts.standings.end()
         parts.batches_applied += 1
-        if parts.batches_applied % parts.expiry_every == 0:
+        if parts.batches_applied % parts.expiry_every == 0 and self._expiry_pays():
             self.expire()
+
+    def _expiry_pays(self) -> bool:
+        """Whether so many documents have come since the last expiry that looking at all that are
+        stored costs little for each of them."""
+        parts = self._parts
+        come = parts.admission.next_doc - self._expired_at
+        if come * _SHARE < len(parts.joiner.postings.records):
+            return False
+        self._expired_at = parts.admission.next_doc
+        return True
 
     def expire(self) -> None:
         self._parts.retention.expire(self._come(self._parts.newest()))

@@ -86,13 +86,13 @@ def test_a_small_transaction_is_durable_before_the_tables_hold_it(tmp_path: Path
 def test_many_small_ones_and_a_large_one_go_to_the_tables(tmp_path: Path) -> None:
     store = Store(tmp_path)
     sizes = set()
-    for n in range(200):
+    for n in range(600):
         insert(store, n)
         sizes.add((tmp_path / "journal").stat().st_size)
-    assert max(sizes) < 200_000
-    insert(store, 200, size=100_000)
+    assert max(sizes) < 500_000
+    insert(store, 600, size=100_000)
     assert not unread(store)
-    assert len(kept(store)) == 100_200
+    assert len(kept(store)) == 100_600
     store.close()
 
 

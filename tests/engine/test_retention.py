@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -189,3 +190,20 @@ def test_expiry_goes_on_when_a_wrong_clock_is_put_right() -> None:
     ((live,),) = broker.engine.store.rows("SELECT count(*) FROM rl")
     assert 32 <= live <= 34, "a day of window and seven of lateness, four documents each"
     assert broker.engine.count_letters() == 0
+
+
+def test_documents_that_come_one_by_one_expire_many_at_once() -> None:
+    """To look at all that is stored costs the same for each of them, however many there are."""
+    broker = Broker(lateness=0)
+    broker.subscribe(PAIR)
+    broker.process([item(n, at=n * 36.0) for n in range(160)])
+    broker.engine.expire()
+    broker.engine.expiry_every = 1
+    inside, stored = 101, []
+    for n in range(160, 400):
+        broker.process([item(n, at=n * 36.0)])
+        stored.append(count(broker)[1])
+    fewer = sum(after < before for before, after in pairwise(stored))
+    assert inside <= min(stored)
+    assert max(stored) <= inside * 1.25
+    assert 10 < fewer < 60
