@@ -178,7 +178,7 @@ class Sharding:
         from broker.cluster.remote import RemoteShards
         from broker.cluster.sharded import ShardedEngine
 
-        self._shards = RemoteShards(patience=self.patience)
+        self._shards = RemoteShards(patience=self.patience, tell=console.print)
         try:
             return ShardedEngine(
                 store,

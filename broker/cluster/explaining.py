@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.cluster.keys import Keys
 from broker.cluster.pattern_routes import pattern_route
 from broker.cluster.queries import NO_WAY
-from broker.cluster.routes import Part, Surroundings, reason_to_stay, route
+from broker.cluster.routes import Part, Route, Surroundings, reason_to_stay, route
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled
@@ -24,7 +26,7 @@ def shards_stage(query: Compiled, catalog: Catalog) -> str:
             return _told_of_pattern(subscription, catalog)
         found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
         if found is not None:
-            return "\n".join([_told(part) for part in found.parts])
+            return _lines(found, catalog)
         why = NO_WAY
     return f"matched by the coordinator: {why}"
 
@@ -36,7 +38,7 @@ def _told_of_pattern(subscription: Subscription, catalog: Catalog) -> str:
     found = pattern_route(subscription.canonical, catalog, keys.of.get(number))
     if found is None:
         return f"matched by the coordinator: {NO_WAY}"
-    lines = [_told(part) for part in found.parts]
+    lines = [_lines(found, catalog)]
     if number in keys.why:
         lines.append(f"all to one: {keys.why[number]}")
     elif keys.of[number].alone:
@@ -44,17 +46,23 @@ def _told_of_pattern(subscription: Subscription, catalog: Catalog) -> str:
     return "\n".join(lines)
 
 
-def _told(part: Part) -> str:
+def _lines(found: Route, catalog: Catalog) -> str:
+    paths = {number: path for path, number in catalog.variables.items()}
+    return "\n".join([_told(part, paths) for part in found.parts])
+
+
+def _told(part: Part, paths: Mapping[int, str]) -> str:
+    """Where the documents of a block go; `paths` are the definitions of variables."""
+    first, second = paths.get(part.trigger), paths.get(part.second)
     match part.by:
         case "key":
-            where = f"to the shard of its value of variable {part.trigger}"
+            where = f"to the shard of its value of {first}"
         case "value":
-            where = f"to the shards of its values of variable {part.trigger}"
+            where = f"to the shards of its values of {first}"
         case "row" | "column":
-            where = f"to a {part.by} of shards for each of its values of variable {part.trigger}"
+            where = f"to a {part.by} of shards for each of its values of {first}"
         case "cell":
-            both = f"{part.trigger} and {part.second}"
-            where = f"to the shards where its values of variables {both} meet"
+            where = f"to the shards where its values of {first} and of {second} meet"
         case "home":
             where = "to one shard, the home of this event pattern"
         case "document":

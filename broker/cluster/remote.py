@@ -27,6 +27,8 @@ from broker.cluster.shard import Settings
 from broker.cluster.shards import Ask, Loading, Request
 
 _POLL = 0.5
+_LONG = 30.0
+"""Seconds after which it is told that a shard is waited for; then after twice as many each time."""
 PATIENCE = 600.0
 """Seconds that a shard may take for an answer, or that there may be none."""
 
@@ -52,10 +54,14 @@ class RemoteShards:
         launcher: Launcher | None = None,
         host: str = "127.0.0.1",
         patience: float = PATIENCE,
+        tell: Callable[[str], object] = lambda text: None,
+        long: float = _LONG,
     ) -> None:
         self._launcher = launcher
         self._host = host
         self._patience = patience
+        self._tell = tell
+        self._long = long
         self._key = token_bytes(32)
         self._changed = threading.Condition()
         self._connections: dict[int, Connection] = {}
@@ -152,9 +158,13 @@ class RemoteShards:
         return [self._answer(shard) for shard in range(self._settings.shards)]
 
     def _answer(self, shard: int) -> Answer | Waits:
-        latest = time.monotonic() + self._patience
-        while time.monotonic() < latest:
+        began, told = time.monotonic(), self._long
+        while (waited := time.monotonic() - began) < self._patience:
             connection = self._connection(shard)
+            if waited > told:
+                told *= 2
+                what = "has no process on any core" if connection is None else "has not answered"
+                self._tell(f"shard {shard} {what} for {waited:.0f} s; the others wait")
             if connection is None:
                 if self._launcher is not None:
                     self._launcher.check()

@@ -1,13 +1,17 @@
 """Spark's standalone cluster out of the Python package: its master, and a worker on each machine.
 
-Both are Java programs that end with the process that has started them, or on its signal. A worker
-starts the executors, which find Java and Spark's jars through the environment that it has here.
+Both are Java programs that end on the signal of the process that has started them, and on Linux
+with it, however it ends. A worker starts the executors, which find Java and Spark's jars through
+the environment that it has here.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -87,7 +91,7 @@ def start_master(
     are in `directory`, its output is ours."""
     arguments = ["--host", host, "--port", str(port), "--webui-port", str(page)]
     command = _command(directory, _MASTER, arguments, {})
-    return subprocess.Popen(command, env=environment(directory), cwd=directory)
+    return begin(command, directory, environment(directory))
 
 
 def start_worker(
@@ -103,4 +107,20 @@ def start_worker(
     arguments = ["--host", host, "--webui-port", "0", "--cores", str(cores), "--memory", memory]
     arguments += ["--work-dir", str(directory / "work"), master]
     command = _command(directory, _WORKER, arguments, settings or {})
-    return subprocess.Popen(command, env=environment(directory), cwd=directory)
+    return begin(command, directory, environment(directory))
+
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def begin(
+    command: Sequence[str], directory: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a program, which on Linux is told to end when the thread does that has started it."""
+    bound = _end_with_parent if sys.platform == "linux" else None
+    return subprocess.Popen(command, env=environment, cwd=directory, preexec_fn=bound)
+
+
+def _end_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

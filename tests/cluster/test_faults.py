@@ -170,9 +170,11 @@ def test_files_that_are_seen_late_are_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_answers_late_is_waited_for(tmp_path: Path) -> None:
-    """As where it reads a slow directory: it is neither replaced, nor asked twice."""
+    """As where it reads a slow directory: it is neither replaced, nor asked twice, and it is told
+    that the others wait."""
     each = Each()
-    shards = RemoteShards(each)
+    said: list[str] = []
+    shards = RemoteShards(each, tell=said.append, long=0.05)
     first, second = batches(2)
     with sharded(tmp_path, 2, None, lambda: shards) as broker, ThreadPoolExecutor(1) as beside:
         broker.subscribe(PAIR)
@@ -182,6 +184,7 @@ def test_a_shard_that_answers_late_is_waited_for(tmp_path: Path) -> None:
         os.kill(each.running[0].pid, signal.SIGSTOP)
         found = beside.submit(process, broker, second)
         until(lambda: load.lag > 0.1)
+        until(lambda: any(text.startswith("shard 0 has not answered for ") for text in said))
         assert not found.done()
         os.kill(each.running[0].pid, signal.SIGCONT)
         assert found.result(PATIENCE) == found_alone(2)[1]

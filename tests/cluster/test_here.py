@@ -299,8 +299,8 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
     )
     told = run_command(("explain", str(file), "--stage", "shards"), timeout=PATIENCE).stdout
     lines = [line for line in told.splitlines() if line and not line.startswith("--")]
-    assert [line.partition(":")[0].partition(" of variable")[0] for line in lines] == [
-        *(f"a document of block {n} goes to the shards of its values" for n in (1, 2)),
+    assert [line.partition(":")[0] for line in lines] == [
+        *(f"a document of block {n} goes to the shards of its values of S//i/t" for n in (1, 2)),
         "a document of block 1 goes to one shard, by its number",
         "a document of block 2 goes to every shard",
         "a document of block 1 goes to one shard, by its number",
@@ -310,9 +310,10 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
             for n in (1, 2)
         ),
         "all to one",
-        *(f"a document of block {n} goes to the shard of its value" for n in (1, 2)),
+        "a document of block 1 goes to the shard of its value of S//i/t",
+        "a document of block 2 goes to the shard of its value of S//o/t",
         "until a document has several of these values",
-        "a document of block 1 goes to a row of shards for each of its values",
-        "a document of block 2 goes to the shards where its values",
-        "a document of block 3 goes to a column of shards for each of its values",
+        "a document of block 1 goes to a row of shards for each of its values of S//i/t",
+        "a document of block 2 goes to the shards where its values of S//i/t and of S//i/u meet",
+        "a document of block 3 goes to a column of shards for each of its values of S//i/u",
     ]

@@ -119,7 +119,7 @@ def _for_people(
 
 def _stages(broker: Broker, compiled: Compiled, stage: str | None, planner: Method) -> None:
     if stage == SHARDS:
-        click.echo(shards_stage(compiled, broker.engine.catalog))
+        click.echo(with_prefixes(shards_stage(compiled, broker.engine.catalog), compiled))
         return
     stages = STAGES if compiled.pattern is None else PATTERN_STAGES
     if stage is not None and stage not in stages:
