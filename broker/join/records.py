@@ -106,7 +106,10 @@ class Reader:
         first = bounds[:-1]
         own = [_numbers(rows, name)[first].tolist() for name in ("doc", "base", "start", "end")]
         edges = packed([_numbers(rows, name) for name in ("var1", "var2", "node1", "node2")])
-        codes = pc.fill_null(rows.column("value"), 0).to_numpy().tolist()
+        values = rows.column("value")
+        if values.null_count:  # mostly there are none, and to fill them takes as long as the rest
+            values = pc.fill_null(values, 0)
+        codes = values.to_numpy().tolist()
         return self.records(own, edges, codes, bounds)
 
     def records(
