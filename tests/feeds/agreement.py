@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urljoin
 
@@ -58,6 +58,12 @@ def _their_itunes(pair: Pair, name: str) -> str:
     return one_line(value) if isinstance(value, str) else ""
 
 
+@lru_cache(maxsize=16)
+def _has(feed: str, beginning: str) -> bool:
+    """Whether a tag with this beginning is in the text of a feed, which is asked for each item."""
+    return beginning in feed
+
+
 REASONS: dict[str, dict[str, Callable[[Pair], bool]]] = {
     "title": {
         "runs of blanks are one blank": lambda p: _lines(p.theirs) == p.ours,
@@ -78,17 +84,17 @@ REASONS: dict[str, dict[str, Callable[[Pair], bool]]] = {
             set(p.theirs) < set(p.ours) and bool(p.theirs)
         ),
         "Atom: the feed's author is that of its entries": lambda p: (
-            not p.theirs and "<feed" in p.text
+            not p.theirs and _has(p.text, "<feed")
         ),
     },
     "categories": {
         "runs of blanks are one blank": lambda p: _lines(p.theirs) == p.ours,
         "repetitions left out": lambda p: tuple(dict.fromkeys(_lines(p.theirs))) == p.ours,
         "they read the wrong encoding": lambda p: any("\ufffd" in text for text in p.theirs),
-        "they do not read those of Atom": lambda p: not p.theirs and "<feed" in p.text,
-        "dc:subject is a category": lambda p: not p.theirs and "<dc:subject" in p.text,
+        "they do not read those of Atom": lambda p: not p.theirs and _has(p.text, "<feed"),
+        "dc:subject is a category": lambda p: not p.theirs and _has(p.text, "<dc:subject"),
         "itunes:keywords are categories": lambda p: (
-            set(_lines(p.theirs)) < set(p.ours) and "<itunes:keywords" in p.text
+            set(_lines(p.theirs)) < set(p.ours) and _has(p.text, "<itunes:keywords")
         ),
     },
 }
