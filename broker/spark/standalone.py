@@ -18,6 +18,8 @@ from pathlib import Path
 import pyspark
 
 from broker.spark.gateway import LOGGING, MODULE_OPTIONS, class_path, java_program
+from broker.spark.java_cache import cache_directory, find_cache
+from broker.spark.session import LOCAL_JAVA, local_cache_key
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -63,6 +65,14 @@ def environment(directory: Path) -> dict[str, str]:
     }
 
 
+def _cache() -> list[str]:
+    """Options for the ahead-of-time cache of a session on this machine, if there is one."""
+    directory, key = cache_directory(), local_cache_key()
+    cache = find_cache(directory, key) if directory is not None and key is not None else None
+    # What Java has to say about it is of no use to anybody.
+    return [f"-XX:AOTCache={cache}", "-Xlog:aot*=off"] if cache is not None else []
+
+
 def _command(
     directory: Path, main: str, arguments: Sequence[str], settings: Mapping[str, str]
 ) -> list[str]:
@@ -72,8 +82,8 @@ def _command(
     return [
         str(java_program()),
         "-Xmx512m",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
+        *LOCAL_JAVA,
+        *_cache(),
         "-XX:-UsePerfData",
         f"-Djava.io.tmpdir={directory}",
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
