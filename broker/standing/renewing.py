@@ -12,6 +12,7 @@ from broker.standing.live import Block, Group, Live
 from broker.standing.memory import Arrivals, Memory
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import TapRow
+from xscl.growth import growing
 
 
 class Renewing:
@@ -27,7 +28,15 @@ class Renewing:
         lateness has changed, and they have decided nothing since."""
         if not patterns:
             return
-        chosen = {each.number: each for each in patterns}
+        self._memory.write()
+        stored, taps = self._memory.tables.taps(), self._memory.members.taps
+        for name in stored:
+            if name in taps:
+                taps[name].stored = True
+        with growing(sum(stored.values())):
+            self._renew({each.number: each for each in patterns}, moved)
+
+    def _renew(self, chosen: Mapping[int, Live], moved: bool) -> None:
         arrived, common = self._stored_rows(chosen, moved)
         care = self._work.care
         stopped = {} if care is None else care.without()
@@ -56,13 +65,7 @@ class Renewing:
     ) -> tuple[dict[int, Arrivals], dict[int, Arrivals]]:
         """The stored rows that patterns take, and by group those that concern all of them. What is
         older than any match that is not decided is not even read."""
-        memory, tables = self._memory, self._memory.tables
-        memory.write()
-        taps = memory.members.taps
-        for name in tables.taps():
-            if name in taps:
-                taps[name].stored = True
-        own = None
+        memory, own = self._memory, None
         if len(chosen) < len(memory.members.live):
             own = {tap for each in chosen.values() for tap in each.taps}
         groups = {each.group.number: each.group for each in chosen.values() if each.group}
@@ -74,8 +77,8 @@ class Renewing:
         since = self._horizons(chosen, groups, moved)
         arrived: dict[int, Arrivals] = {}
         common: dict[int, Arrivals] = {}
-        for row, seen in tables.rows(own, first_doc, min(since.values())):
-            tap = taps.get(row.tap)
+        for row, seen in memory.tables.rows(own, first_doc, min(since.values())):
+            tap = memory.members.taps.get(row.tap)
             if tap is None:
                 continue
             for number, pattern in tap.patterns.items():

@@ -193,9 +193,9 @@ class PatternTables:
         """What `tap_rows` gives, at once."""
         return [row for part in tap_rows(self._store, taps, first_doc, horizon) for row in part]
 
-    def taps(self) -> list[str]:
-        """The taps that have rows."""
-        return [name for (name,) in self._store.rows("SELECT DISTINCT tap FROM pattern_rows")]
+    def taps(self) -> dict[str, int]:
+        """How many rows there are of each tap that has some."""
+        return dict(self._store.rows("SELECT tap, count(*) FROM pattern_rows GROUP BY tap"))
 
     def replace_rows(self, first_doc: int, rows: Sequence[TapRow], taps: Collection[str]) -> None:
         """Replace what is stored of taps from a document on."""

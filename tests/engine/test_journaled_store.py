@@ -83,6 +83,22 @@ def test_a_small_transaction_is_durable_before_the_tables_hold_it(tmp_path: Path
     again.close()
 
 
+def test_a_store_in_memory_brings_many_to_its_tables_at_once() -> None:
+    store = Store(None)
+    for n in range(100):
+        insert(store, n)
+    assert unread(store)
+    with pytest.raises(ZeroDivisionError):
+        insert_and_fail(store, 100)
+    store.reopen()
+    assert unread(store), "what waits is not lost with a connection"
+    with store.snapshot() as statements:
+        assert statements.count("SELECT count(*) FROM rl") == 100
+    assert kept(store) == [*range(100)]
+    assert not unread(store)
+    store.close()
+
+
 def test_many_small_ones_and_a_large_one_go_to_the_tables(tmp_path: Path) -> None:
     store = Store(tmp_path)
     sizes = set()
