@@ -10,12 +10,12 @@ way: each subscription's filter tried on each document (measured up to 1,000, it
 
 from __future__ import annotations
 
-import gc
 import random
 import time
 from dataclasses import dataclass
 
 import xscl
+from bench.frozen import frozen
 from bench.measure import finish, parser
 from broker import Broker, Document
 from broker.query.prepared import compile_query
@@ -86,20 +86,18 @@ def cost(count: int, sample: list[Document]) -> Cost:
             broker.subscribe(text)
         broker.engine.joiner.refresh()
         registered = time.process_time() - begin
-        gc.collect()
-        gc.freeze()
-        matcher = broker.engine.matcher
-        roots = [parse_document(d.xml.encode()) for d in sample]  # type: ignore[union-attr]
-        matcher.match(roots[0], ("S",))
-        begin = time.process_time()
-        for root in roots:
-            matcher.match(root, ("S",))
-        matched = time.process_time()
-        found = 0
-        for start in range(0, len(sample), BATCH):
-            found += len(broker.process(sample[start : start + BATCH]))
-        stage1, whole = matched - begin, time.process_time() - matched
-    gc.unfreeze()
+        with frozen():
+            matcher = broker.engine.matcher
+            roots = [parse_document(d.xml.encode()) for d in sample]  # type: ignore[union-attr]
+            matcher.match(roots[0], ("S",))
+            begin = time.process_time()
+            for root in roots:
+                matcher.match(root, ("S",))
+            matched = time.process_time()
+            found = 0
+            for start in range(0, len(sample), BATCH):
+                found += len(broker.process(sample[start : start + BATCH]))
+            stage1, whole = matched - begin, time.process_time() - matched
     each = 1e6 / len(sample)
     return Cost(registered / count * 1e6, stage1 * each, whole * each, found)
 

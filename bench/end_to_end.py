@@ -29,6 +29,7 @@ from multiprocessing.synchronize import Barrier
 import numpy as np
 
 from bench.exact import Exact
+from bench.frozen import frozen
 from bench.generate import SECOND, TITLE, constant_queries, rss
 from bench.measure import CpuClock, finish, parser
 from bench.pipeline import run_spark
@@ -97,15 +98,13 @@ def throughput(broker: Broker, documents: list[Document], size: int) -> Result:
     """Documents in batches. A batch is frozen for the collector, which would walk it again and
     again."""
     clock = broker.engine.clock = CpuClock()
-    gc.collect()
-    gc.freeze()
-    matches = 0
-    wall, cpu = time.perf_counter(), time.process_time()
-    for batch in cut(documents, size):
-        matches += len(broker.process(batch))
-        gc.freeze()
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    gc.unfreeze()
+    with frozen():
+        matches = 0
+        wall, cpu = time.perf_counter(), time.process_time()
+        for batch in cut(documents, size):
+            matches += len(broker.process(batch))
+            gc.freeze()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return Result(len(documents), matches, wall, cpu, dict(clock.seconds))
 
 
@@ -113,18 +112,18 @@ def latencies(broker: Broker, documents: list[Document], rate: int) -> list[floa
     """Milliseconds from arrival to commit of documents that come at a steady rate; whatever has
     arrived when a batch is done is the next batch."""
     waited: list[float] = []
-    begin, done = time.perf_counter(), 0
-    while done < len(documents):
-        arrived = min(len(documents), int((time.perf_counter() - begin) * rate))
-        if arrived == done:
-            time.sleep(0.0005)
-            continue
-        broker.process(documents[done:arrived])
-        gc.freeze()
-        now = time.perf_counter() - begin
-        waited += [(now - (i + 1) / rate) * 1_000 for i in range(done, arrived)]
-        done = arrived
-    gc.unfreeze()
+    with frozen():
+        begin, done = time.perf_counter(), 0
+        while done < len(documents):
+            arrived = min(len(documents), int((time.perf_counter() - begin) * rate))
+            if arrived == done:
+                time.sleep(0.0005)
+                continue
+            broker.process(documents[done:arrived])
+            gc.freeze()
+            now = time.perf_counter() - begin
+            waited += [(now - (i + 1) / rate) * 1_000 for i in range(done, arrived)]
+            done = arrived
     return waited
 
 
@@ -169,19 +168,17 @@ def divided(every: list[Document], queries: str, count: int) -> str:
         ahead.ready(wait=60)
         ahead.begin(first)
         engine.apply(ahead.arrivals(first))
-        gc.collect()
-        gc.freeze()
-        matches = 0
-        ahead.begin(batches[0])
-        wall, cpu = time.perf_counter(), time.process_time()
-        for batch, following in zip(batches, [*batches[1:], []], strict=True):
-            arrived = ahead.arrivals(batch)
-            ahead.begin(following)
-            matches += count_matches(engine.apply(arrived))
-            gc.freeze()
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        ahead.close()
-        gc.unfreeze()
+        with frozen():
+            matches = 0
+            ahead.begin(batches[0])
+            wall, cpu = time.perf_counter(), time.process_time()
+            for batch, following in zip(batches, [*batches[1:], []], strict=True):
+                arrived = ahead.arrivals(batch)
+                ahead.begin(following)
+                matches += count_matches(engine.apply(arrived))
+                gc.freeze()
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            ahead.close()
     n = sum(map(len, batches))
     return (
         f"{count:,} subscriptions, two processes: {n / wall:,.0f} documents/s wall,"

@@ -12,7 +12,6 @@ mailbox a match, and what it costs to read one.
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 import xscl
+from bench.frozen import frozen
 from bench.measure import finish, parser
 from broker.documents.witnessing import arrivals
 from broker.query.prepared import compile_query
@@ -68,30 +68,28 @@ def run(subscribers: int, pairs: int) -> Result:
         core = Core(Settings(state=Path(directory)))
         program = xscl.check([xscl.parse(text, "<fan-out>")])
         core.engine.subscribe([compile_query(query) for query in program.queries])
-        gc.collect()
-        gc.freeze()
-        engine: list[float] = []
-        mailbox: list[float] = []
-        for first in range(0, len(every), _BATCH):
-            batch = every[first : first + _BATCH]
+        with frozen():
+            engine: list[float] = []
+            mailbox: list[float] = []
+            for first in range(0, len(every), _BATCH):
+                batch = every[first : first + _BATCH]
+                begun = time.process_time()
+                witnessed = arrivals(core.engine.matcher, batch)
+                found = core.engine.apply(witnessed, now=core.now(), position=batch[-1].seq)
+                applied = time.process_time()
+                core.hand_over(found)
+                ended = time.process_time()
+                engine.append(applied - begun)
+                mailbox.append(ended - applied)
+                del found
+            assert core.mailbox.last() == subscribers * pairs
             begun = time.process_time()
-            witnessed = arrivals(core.engine.matcher, batch)
-            found = core.engine.apply(witnessed, now=core.now(), position=batch[-1].seq)
-            applied = time.process_time()
-            core.hand_over(found)
-            ended = time.process_time()
-            engine.append(applied - begun)
-            mailbox.append(ended - applied)
-            del found
-        assert core.mailbox.last() == subscribers * pairs
-        begun = time.process_time()
-        read = core.mailbox.matches(None, 0, 1_000)
-        total = sum(len(each.match.result) for each in read)
-        taken = time.process_time() - begun
-        assert total > len(read) * 2 * _SIZE
-        core.mailbox.compact()
-        size = (Path(directory) / "mailbox.sqlite").stat().st_size
-        gc.unfreeze()
+            read = core.mailbox.matches(None, 0, 1_000)
+            total = sum(len(each.match.result) for each in read)
+            taken = time.process_time() - begun
+            assert total > len(read) * 2 * _SIZE
+            core.mailbox.compact()
+            size = (Path(directory) / "mailbox.sqlite").stat().st_size
         core.close()
     return Result(median(engine), median(mailbox), size // (subscribers * pairs), taken, len(read))
 

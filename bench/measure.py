@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from bench.exact import Exact
+from bench.frozen import frozen
 from bench.workload import Batch, Documents, Query, Workload
 from broker.stopwatch import Stopwatch
 
@@ -100,34 +101,32 @@ def run(name: str, factory: Factory, workload: Workload, size: int, budget: floa
     wants no more), for about `budget` CPU seconds, one batch at least. Reading out the counts is
     part of the time."""
     size = min(size, getattr(factory, "largest", size))
-    gc.collect()
-    gc.freeze()
-    begin = time.process_time()
-    system = factory(workload)
-    setup = time.process_time() - begin
-    sampling = system if isinstance(system, Sampling) else None
-    batches, chunk, documents, seconds = workload.batches(size), 1, 0, 0.0
-    marks: list[tuple[int, float]] = []
-    # Several batches between two looks at the clock, where batches are quick.
-    while ready := list(islice(batches, chunk)):
+    with frozen():
         begin = time.process_time()
-        for batch in ready:
-            system.add(batch)
-        took = time.process_time() - begin
-        seconds += took
-        documents += sum(len(batch.timestamps) for batch in ready)
-        marks.append((documents, seconds + (sampling.unpaid() if sampling else 0.0)))
-        if seconds > budget:
-            break
-        # What lives on need not be walked through by every later collection.
-        gc.freeze()
-        if took < 0.02:
-            chunk *= 2
-    begin = time.process_time()
-    counts = system.counts()
-    seconds += time.process_time() - begin + (sampling.unpaid() if sampling else 0.0)
-    marks[-1] = (documents, seconds)
-    gc.unfreeze()
+        system = factory(workload)
+        setup = time.process_time() - begin
+        sampling = system if isinstance(system, Sampling) else None
+        batches, chunk, documents, seconds = workload.batches(size), 1, 0, 0.0
+        marks: list[tuple[int, float]] = []
+        # Several batches between two looks at the clock, where batches are quick.
+        while ready := list(islice(batches, chunk)):
+            begin = time.process_time()
+            for batch in ready:
+                system.add(batch)
+            took = time.process_time() - begin
+            seconds += took
+            documents += sum(len(batch.timestamps) for batch in ready)
+            marks.append((documents, seconds + (sampling.unpaid() if sampling else 0.0)))
+            if seconds > budget:
+                break
+            # What lives on need not be walked through by every later collection.
+            gc.freeze()
+            if took < 0.02:
+                chunk *= 2
+        begin = time.process_time()
+        counts = system.counts()
+        seconds += time.process_time() - begin + (sampling.unpaid() if sampling else 0.0)
+        marks[-1] = (documents, seconds)
     sample = sampling.sample if sampling else None
     return Run(name, setup, documents, seconds, counts, sample, marks)
 

@@ -8,7 +8,6 @@ to the symbol, the others to the price.
 from __future__ import annotations
 
 import csv
-import gc
 import gzip
 import time
 from bisect import bisect_left
@@ -19,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 import xscl
+from bench.frozen import frozen
 from broker.pattern.in_order.events import ALL, Event
 from broker.pattern.in_order.standing import Shared, Together
 from broker.pattern.instances import Row
@@ -206,46 +206,42 @@ def _together(shared: Shared, given: Iterable[Batch], queries: int) -> tuple[flo
                 events.append(event)
         read.append((events, watermark, expires))
     found: list[Match] = []
-    gc.collect()
-    gc.freeze()
-    spent = 0.0
-    for events, watermark, expires in read:
-        begun = time.process_time()
-        together.extend(events)
-        decided = together.published(together.decided(watermark))
-        if expires:
-            together.expire(watermark)
-        spent += time.process_time() - begun
-        for owner, published in decided.items():
-            assert published is not None
-            found += [match_of(owner, each.instance.rows) for each in published]
-    gc.unfreeze()
+    with frozen():
+        spent = 0.0
+        for events, watermark, expires in read:
+            begun = time.process_time()
+            together.extend(events)
+            decided = together.published(together.decided(watermark))
+            if expires:
+                together.expire(watermark)
+            spent += time.process_time() - begun
+            for owner, published in decided.items():
+                assert published is not None
+                found += [match_of(owner, each.instance.rows) for each in published]
     return spent, found
 
 
 def _each(plan: Plan, given: Iterable[Batch]) -> tuple[float, list[Match]]:
     standings: dict[int, Standing] = {}
     found: list[Match] = []
-    gc.collect()
-    gc.freeze()
-    spent = 0.0
-    for rows, watermark, expires in given:
-        arrived: dict[int, dict[int, list[Row]]] = {}
-        for owner, tap, row in rows:
-            arrived.setdefault(owner, {}).setdefault(tap, []).append(row)
-        begun = time.process_time()
-        for owner, own in arrived.items():
-            standing = standings.get(owner)
-            if standing is None:
-                standing = standings[owner] = Standing(plan, None, _BUDGET)
-            published = standing.advance(own, watermark)
-            if published:
-                found += [match_of(owner, each.instance.rows) for each in published]
-        if expires:
-            for standing in standings.values():
-                standing.expire(watermark)
-        spent += time.process_time() - begun
-    gc.unfreeze()
+    with frozen():
+        spent = 0.0
+        for rows, watermark, expires in given:
+            arrived: dict[int, dict[int, list[Row]]] = {}
+            for owner, tap, row in rows:
+                arrived.setdefault(owner, {}).setdefault(tap, []).append(row)
+            begun = time.process_time()
+            for owner, own in arrived.items():
+                standing = standings.get(owner)
+                if standing is None:
+                    standing = standings[owner] = Standing(plan, None, _BUDGET)
+                published = standing.advance(own, watermark)
+                if published:
+                    found += [match_of(owner, each.instance.rows) for each in published]
+            if expires:
+                for standing in standings.values():
+                    standing.expire(watermark)
+            spent += time.process_time() - begun
     return spent, found
 
 

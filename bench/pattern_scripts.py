@@ -6,10 +6,10 @@ documents, no versions. A closure takes the time and the price of a quote, and a
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Sequence
 
+from bench.frozen import frozen
 from bench.pattern_rows import Asked, Block, Match, Quote
 
 Feed = Callable[[int, int, list[Match]], None]
@@ -135,16 +135,14 @@ def run(
         own.setdefault(each.symbol, []).append(number)
     feeds: dict[str, list[Feed]] = {}
     found: list[Match] = []
-    gc.collect()
-    gc.freeze()
-    begun = time.process_time()
-    for at, symbol, price in every:
-        these = feeds.get(symbol)
-        if these is None:
-            numbers = [*any_symbol, *own.get(symbol, ())]
-            these = feeds[symbol] = [make(n, asked[n].blocks, window) for n in numbers]
-        for feed in these:
-            feed(at, price, found)
-    taken = time.process_time() - begun
-    gc.unfreeze()
+    with frozen():
+        begun = time.process_time()
+        for at, symbol, price in every:
+            these = feeds.get(symbol)
+            if these is None:
+                numbers = [*any_symbol, *own.get(symbol, ())]
+                these = feeds[symbol] = [make(n, asked[n].blocks, window) for n in numbers]
+            for feed in these:
+                feed(at, price, found)
+        taken = time.process_time() - begun
     return taken, found

@@ -13,7 +13,6 @@ CPU time a document.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +21,7 @@ from random import Random
 
 from lxml import etree
 
+from bench.frozen import frozen
 from bench.measure import finish, parser, table
 from broker import Broker, Document
 
@@ -153,13 +153,11 @@ def broker(text: str | None, every: list[Document]) -> tuple[float, int]:
     with Broker(lateness=0) as running:
         if text is not None:
             running.subscribe(text)
-        gc.collect()
-        gc.freeze()
-        matches, begun = 0, time.process_time()
-        for first in range(0, len(every), _BATCH):
-            matches += len(running.process(every[first : first + _BATCH]))
-        taken = time.process_time() - begun
-        gc.unfreeze()
+        with frozen():
+            matches, begun = 0, time.process_time()
+            for first in range(0, len(every), _BATCH):
+                matches += len(running.process(every[first : first + _BATCH]))
+            taken = time.process_time() - begun
         assert not running.engine.take_suspensions()
     return taken, matches
 

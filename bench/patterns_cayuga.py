@@ -11,7 +11,6 @@ All find as many matches, which is asserted. Events per CPU second.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from functools import partial
 
 from bench import cayuga
 from bench.cayuga import TEMPLATES
+from bench.frozen import frozen
 from bench.measure import BROKER, finish, parser, table
 from bench.pattern_rows import EXPIRES, compiled, quotes, rate
 from broker import Broker, Document
@@ -52,23 +52,21 @@ def step(
                 if owners:
                     own.append((attribute, owners, tap, row))
         given.append(own)
-    gc.collect()
-    gc.freeze()
-    found, begun = 0, time.process_time()
-    for first in range(0, len(given), size):
-        touched = set()
-        for own in given[first : first + size]:
-            for attribute, owners, tap, row in own:
-                groups[attribute].offer(owners, tap, row)
-                touched.add(attribute)
-        watermark = every[min(first + size, len(every)) - 1][0] * _US
-        for attribute in touched:
-            found += len(groups[attribute].decided(watermark))
-        if first // EXPIRES != (first + size) // EXPIRES:
-            for group in groups:
-                group.expire(watermark)
-    taken = time.process_time() - begun
-    gc.unfreeze()
+    with frozen():
+        found, begun = 0, time.process_time()
+        for first in range(0, len(given), size):
+            touched = set()
+            for own in given[first : first + size]:
+                for attribute, owners, tap, row in own:
+                    groups[attribute].offer(owners, tap, row)
+                    touched.add(attribute)
+            watermark = every[min(first + size, len(every)) - 1][0] * _US
+            for attribute in touched:
+                found += len(groups[attribute].decided(watermark))
+            if first // EXPIRES != (first + size) // EXPIRES:
+                for group in groups:
+                    group.expire(watermark)
+        taken = time.process_time() - begun
     return taken, found
 
 
@@ -79,13 +77,11 @@ def from_xml(texts: Sequence[str], documents: Sequence[Document]) -> tuple[float
         running.subscribe(";\n".join(f"w{n}: {text}" for n, text in enumerate(texts)))
         running.process([])
         registered = time.process_time() - begun
-        gc.collect()
-        gc.freeze()
-        found, begun = 0, time.process_time()
-        for first in range(0, len(documents), 100):
-            found += len(running.process(documents[first : first + 100]))
-        taken = time.process_time() - begun
-        gc.unfreeze()
+        with frozen():
+            found, begun = 0, time.process_time()
+            for first in range(0, len(documents), 100):
+                found += len(running.process(documents[first : first + 100]))
+            taken = time.process_time() - begun
         assert not running.engine.take_suspensions()
     return registered, taken, found
 

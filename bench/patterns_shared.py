@@ -24,6 +24,7 @@ import duckdb
 import pyarrow as pa
 
 import xscl
+from bench.frozen import frozen
 from bench.measure import finish, parser, table
 from bench.patterns import Quote, falls, higher
 from broker import Broker, Document
@@ -139,14 +140,12 @@ def step(name: str, every: Sequence[Quote], batch: int) -> tuple[float, int]:
         )
         for first in range(0, len(given), batch)
     ]
-    gc.collect()
-    gc.freeze()
-    candidates, begun = 0, time.process_time()
-    for events, watermark in batches:
-        together.extend(events)
-        candidates += len(together.decided(watermark))
-    taken_time = time.process_time() - begun
-    gc.unfreeze()
+    with frozen():
+        candidates, begun = 0, time.process_time()
+        for events, watermark in batches:
+            together.extend(events)
+            candidates += len(together.decided(watermark))
+        taken_time = time.process_time() - begun
     return taken_time, candidates
 
 
@@ -174,15 +173,13 @@ def waiting(name: str, every: Sequence[Quote], count: int, batch: int = 100) -> 
         for own in columns(shared, before):
             together.extend([event for event in own if event[2] == 0])
         together.decided((first + 1) * 1_000_000 - 1)
-        gc.collect()
-        gc.freeze()
-        candidates, begun = 0, time.process_time()
-        for place in range(0, len(given), batch):
-            events = given[place : place + batch]
-            together.extend([event for own in events for event in own])
-            candidates += len(together.decided(every[place + len(events) - 1][0] * 1_000_000))
-        spent.append(time.process_time() - begun)
-        gc.unfreeze()
+        with frozen():
+            candidates, begun = 0, time.process_time()
+            for place in range(0, len(given), batch):
+                events = given[place : place + batch]
+                together.extend([event for own in events for event in own])
+                candidates += len(together.decided(every[place + len(events) - 1][0] * 1_000_000))
+            spent.append(time.process_time() - begun)
         found.add(candidates)
     assert len(found) == 1, f"{name}: what waits for others has changed the matches"
     return spent
@@ -224,13 +221,11 @@ def end_to_end(
         spent = [time.process_time() - begun]
         running.process(documents[:batch])
         spent += changes(running, text, 10)
-        gc.collect()
-        gc.freeze()
-        matches, begun = 0, time.process_time()
-        for first in range(batch, len(documents), batch):
-            matches += len(running.process(documents[first : first + batch]))
-        spent.append((time.process_time() - begun) / (len(documents) - batch))
-        gc.unfreeze()
+        with frozen():
+            matches, begun = 0, time.process_time()
+            for first in range(batch, len(documents), batch):
+                matches += len(running.process(documents[first : first + batch]))
+            spent.append((time.process_time() - begun) / (len(documents) - batch))
         assert not running.engine.take_suspensions()
     return spent, matches
 
