@@ -30,7 +30,7 @@ CACHE = "tests.java_cache"
 # Tests are compiled here, once, and not in each of the processes that run them.
 COLLECTION = ["pytest", "-n", "0", "--collect-only", "-qq"]
 # A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait
-# for servers and for Java much of the time, so there are four processes more than there are cores.
+# for servers and for Java much of the time, so there are two processes more than there are cores.
 # A process that dies is replaced a few times only: the next one runs the test at which it died again.
 TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "3"]
 # Thousands of small states are written, and a third of the time would be spent on waiting for the disk.
@@ -68,7 +68,7 @@ def check(arguments: list[str]) -> int:
     with tempfile.TemporaryFile("w+") as said:
         types = subprocess.Popen([sys.executable, "-m", *TYPES], cwd=ROOT, stdout=said, stderr=said)
         _passes("collection", COLLECTION, quiet=True)  # what fails here fails below, and says so
-        workers = ["-n", str((os.cpu_count() or 1) + 4)]
+        workers = ["-n", str((os.cpu_count() or 1) + 2)]
         if not _passes("tests", [*TESTS, *workers, *arguments]):
             failed.append("tests")
         print(f"== types: {' '.join(TYPES)}", flush=True)
