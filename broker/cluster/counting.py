@@ -50,7 +50,7 @@ class Counting:
     ) -> None:
         """Set the pairs aside that exceed a budget in one shard, or in all of them together. Raises
         Again where more has to be known."""
-        counts, budget, near = self._counts, engine.budget, False
+        counts, budget = self._counts, engine.budget
         fresh: set[Pair] = set()
         for each in answers:
             for query, doc, combinations, why, of in each.asides:
@@ -66,12 +66,10 @@ class Counting:
                     budget.too_many(pair)
                 else:
                     fresh.add(pair)
-        for pair in fresh:
-            number = pair[0]
-            if number not in self._near | self._reading and pair not in budget.exceeded:
-                self._near.add(number)
-                near = True
+        near = {pair[0] for pair in fresh if pair not in budget.exceeded}
+        near -= self._near | self._reading
         if near:
+            self._near |= near
             raise Again
         if counts:
             report_set_aside(engine, now)

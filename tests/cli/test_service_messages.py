@@ -112,13 +112,7 @@ def damaged_spool(folder: Path) -> str:
 
 
 def damaged_mailbox(folder: Path) -> str:
-    with serving(folder / "state") as service:
-        assert service.signal(signal.SIGTERM) == 0
-    file = folder / "state" / "mailbox.sqlite"
-    file.write_bytes(b"\xff" * 8192)
-    output = run("serve", "--state", folder / "state", "--port", "0").stderr
-    _without(folder / "state", "mailbox.sqlite")
-    return output
+    return _damaged(folder, "mailbox.sqlite")
 
 
 def _used(state: Path, title: str) -> None:
@@ -162,12 +156,17 @@ def token_with_less(folder: Path) -> str:
 
 
 def damaged_tokens(folder: Path) -> str:
+    return _damaged(folder, "access.sqlite")
+
+
+def _damaged(folder: Path, name: str) -> str:
+    """What a service says that finds no database in a file of its state."""
     with serving(folder / "state") as service:
         assert service.signal(signal.SIGTERM) == 0
-    file = folder / "state" / "access.sqlite"
+    file = folder / "state" / name
     file.write_bytes(b"\xff" * 8192)
     output = run("serve", "--state", folder / "state", "--port", "0").stderr
-    _without(folder / "state", "access.sqlite")
+    _without(folder / "state", name)
     return output
 
 
