@@ -156,6 +156,32 @@ def test_the_same_values_meet_the_same_lists_as_lists_come_and_go(seed: int) -> 
         live[doc] = new
 
 
+def test_a_list_that_has_become_short_is_not_taken_for_one_that_has_stayed_long() -> None:
+    """The lists of the values 11 and 12 are long first, and of one kind. When there are too many
+    intersections, that of 12 is short, and its documents are in none of those made from then on."""
+    signatures = Signatures()
+    lists = Postings(signatures, Sizes(hot=2, together=1, longer=4))
+    for number, other in ((1, 2), (2, 3)):
+        nodes = ((0, None), (0, 0), (0, 0), (1, None), (1, 3), (1, 3))
+        own = (TOP, 1, other, TOP, 1, other)
+        shape = Template(nodes, ((1, 4), (2, 5)), FollowedBy(0, 1))
+        made = Plan(Canonical(number, 0, own, frozenset((0, 3)), (), (), (), ()), shape)
+        made.window = 2**62
+        signatures.add([made])
+    rows = layout(tuple((TOP, variable, 0, variable) for variable in (1, 2, 3)))
+    both, third = [(11, 20), (12, 20)], [(11, 30)]
+    pairs = [both[0]] * 4 + [both[1]] * 3 + third * 4 + both[:1] * 2 + both[1:]
+    before: Counter[tuple[int, int]] = Counter()
+    for doc, (first, second) in enumerate(pairs, 1):
+        alone = 1_000 + doc
+        codes = (first, alone, second) if second == 30 else (first, second, alone)
+        new = Record(doc, doc, doc, doc, rows, codes)
+        assert sum(told(lists, new).values()) == before[first, second], doc
+        lists.insert(new)
+        before[first, second] += 1
+    assert lists._hot._long_at > 1, "no list was shortened"
+
+
 def test_what_values_in_common_satisfy_is_worked_out_once() -> None:
     signatures = Signatures()
     signatures.add([plan(Random(1), 1, 3)])
