@@ -53,6 +53,10 @@ class Intake:
 
         Raises Draining, Busy, DiskFull, DiskFailed, TooLarge, Invalid.
         """
+        return self.take(self.rows(stream, documents, owner))
+
+    def rows(self, stream: str, documents: Sequence[Posted], owner: str = "") -> list[DocumentRow]:
+        """The rows of documents, for `take`. Raises TooLarge, Invalid."""
         if not stream or not documents:
             raise Invalid("a stream has a name, and there is at least one document", "stream")
         if _CONTROL.search(stream):
@@ -65,9 +69,7 @@ class Intake:
                 _check_source(document.source, stream, published, owner)
         now = self.core.believed()
         # Default timestamps are a microsecond apart, so that they keep the order of the documents.
-        return self.take(
-            [_row(stream, document, now + n, n + 1) for n, document in enumerate(documents)]
-        )
+        return [_row(stream, document, now + n, n + 1) for n, document in enumerate(documents)]
 
     def take(self, rows: Sequence[DocumentRow]) -> Accepted:
         """Accept rows, like `publish`."""

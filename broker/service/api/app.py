@@ -45,9 +45,11 @@ from broker.service.api.common import KEEP_ALIVE, Context
 from broker.service.api.direct import Direct
 from broker.service.api.docs import HEADERS, page
 from broker.service.api.guard import Guard, identity_of_session
+from broker.service.api.known import Known
 from broker.service.api.protocol import Connections
 from broker.service.api.replies import MatchReply
 from broker.service.api.rules import Rules, own_hosts
+from broker.service.api.together import Together
 from broker.service.api.waiting import Waiting
 from broker.service.service import Service
 from broker.service.web.sessions import Sessions
@@ -134,10 +136,16 @@ class Api:
         )
         sessions = Sessions(service.state / "sessions.json", service.clock)
         sessions.keep(lambda identity: identity_of_session(identity, rules) is not None)
-        context = Context(service, self.waiting, rules, sessions, keep_alive)
+        known = Known()
+        together = Together(service, known)
+        context = Context(
+            service, self.waiting, rules, sessions, together, keep_alive=keep_alive, known=known
+        )
         service.metrics.read_from(service.figures, self.waiting.__len__)
         app = Direct(_application(context), context, documents.router.routes)
         service.access.on_end = self.waiting.wake
+        self.rules = rules
+        self.together = context.together
         self.app: ASGIApp = Guard(
             app, rules, service.metrics.observe_request, partial(record, context), sessions
         )
@@ -156,6 +164,7 @@ def _application(context: Context) -> FastAPI:
         finally:
             context.waiting.stop()
             context.publishers.shutdown(wait=False)
+            context.together.close()
 
     app = FastAPI(
         title="Broker",

@@ -22,6 +22,7 @@ from broker.service.api.match_pages import PAGE_BYTES, SharedReads
 from broker.service.api.problems import KINDS, documented
 from broker.service.api.rules import Rules, feed_key
 from broker.service.api.schemas import ChannelBody, OwnChannelBody
+from broker.service.api.together import Together
 from broker.service.api.waiting import Waiting
 from broker.service.core.answers import ChannelSpec
 from broker.service.core.errors import Invalid
@@ -76,6 +77,7 @@ class Context:
     waiting: Waiting
     rules: Rules
     sessions: Sessions
+    together: Together
     keep_alive: float = KEEP_ALIVE
     lanes: Lanes = field(default_factory=Lanes)
     known: Known = field(default_factory=Known)

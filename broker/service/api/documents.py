@@ -25,7 +25,7 @@ from xscl.stage1.document import encode_text
 from xscl.syntax.lexer import NAME
 
 router = APIRouter(tags=["documents"])
-"""Its route is run by `direct.py`."""
+"""Its route is run by `direct.py`, for most requests with one document by `single.py`."""
 
 _LINES = {
     "application/x-ndjson",
@@ -33,10 +33,10 @@ _LINES = {
     "application/jsonl",
     "application/x-jsonlines",
 }
-_STREAM = re.compile(NAME)
+STREAM = re.compile(NAME)
 _TRUE = {"true", "1", "?1"}
 _FALSE = {"false", "0", "?0"}
-_LONGEST_STREAM = 200
+LONGEST_STREAM = 200
 _LONGEST_ID = 2_000
 
 _BODY: dict[str, Any] = {
@@ -112,7 +112,7 @@ async def publish(
     stream: Annotated[
         str,
         Path(
-            max_length=_LONGEST_STREAM,
+            max_length=LONGEST_STREAM,
             description="the stream that they flow through",
             examples=["S"],
         ),
@@ -142,22 +142,22 @@ async def publish(
     becomes a dead letter with the reason (see /v1/dead-letters).
     """
     who = identity_of(request)
-    if len(stream) > _LONGEST_STREAM or not _STREAM.fullmatch(stream):
+    if len(stream) > LONGEST_STREAM or not STREAM.fullmatch(stream):
         raise Invalid(f"{stream!r} cannot be the name of a stream", "stream")
     if who is not SERVICE:
         who.check_publish(stream)
         await api.publish(partial(api.service.quotas.check, who))
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem("unsupported-media-type", "the body must not be compressed")
-    type_, charset = _media_type(content_type)
-    key = _text("Idempotency-Key", idempotency_key)
+    type_, charset = media_type(content_type)
+    key = header_text("Idempotency-Key", idempotency_key)
     if type_ in _LINES:
         body = await _body(request)
         call = partial(_publish_lines, api, who, stream, body, key)
-    elif type_ in ("application/xml", "text/xml") or type_.endswith("+xml"):
-        timestamp = _time(document_timestamp)
-        id = _text("Document-Id", document_id)
-        revision = _flag(document_revision)
+    elif is_xml(type_):
+        timestamp = header_time(document_timestamp)
+        id = header_text("Document-Id", document_id)
+        revision = header_flag(document_revision)
         xml = _recode(await _body(request), charset)
         posted = Posted(xml, id or key, timestamp, revision)
         call = partial(_publish, api, who, stream, [posted])
@@ -188,11 +188,16 @@ def _publish(api: Context, who: Identity, stream: str, documents: list[Posted]) 
 
 
 @lru_cache(maxsize=256)
-def _media_type(header: str | None) -> tuple[str, object]:
+def media_type(header: str | None) -> tuple[str, object]:
     """The type in a header Content-Type, and its charset."""
     kind = Message()
     kind["content-type"] = header or "none/none"
     return kind.get_content_type(), kind.get_param("charset")
+
+
+def is_xml(type_: str) -> bool:
+    """Whether a media type is one of XML (RFC 7303)."""
+    return type_ in ("application/xml", "text/xml") or type_.endswith("+xml")
 
 
 async def _body(request: Request) -> bytes:
@@ -200,9 +205,14 @@ async def _body(request: Request) -> bytes:
     whole = bytearray()
     async for part in request.stream():
         whole += part
-    if not whole.strip():
+    return not_empty(bytes(whole))
+
+
+def not_empty(body: bytes) -> bytes:
+    """A body. Raises Invalid for one of white space."""
+    if not body or body.isspace():
         raise Invalid("the body is empty", "body")
-    return bytes(whole)
+    return body
 
 
 def _recode(body: bytes, charset: object) -> bytes:
@@ -218,8 +228,8 @@ def _recode(body: bytes, charset: object) -> bytes:
         raise Invalid(f"the body is not {charset}: {error}", "body") from None
 
 
-def _text(name: str, value: str | None) -> str | None:
-    """The text of a header in UTF-8, which the framework has decoded as Latin-1."""
+def header_text(name: str, value: str | None) -> str | None:
+    """The text of a header in UTF-8, which was decoded as Latin-1. Raises Invalid."""
     if value is None:
         return None
     try:
@@ -231,7 +241,8 @@ def _text(name: str, value: str | None) -> str | None:
     return text
 
 
-def _time(value: str | None) -> int | None:
+def header_time(value: str | None) -> int | None:
+    """Microseconds of the header Document-Timestamp. Raises Invalid."""
     if value is None:
         return None
     time = microseconds(value)
@@ -240,7 +251,8 @@ def _time(value: str | None) -> int | None:
     return time
 
 
-def _flag(value: str | None) -> bool:
+def header_flag(value: str | None) -> bool:
+    """The header Document-Revision. Raises Invalid."""
     if value is not None and value.lower() not in _TRUE | _FALSE:
         raise Invalid("the header Document-Revision is `true` or `false`", "Document-Revision")
     return value is not None and value.lower() in _TRUE

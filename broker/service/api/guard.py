@@ -122,7 +122,7 @@ class Guard:
     def _check(self, scope: Scope, headers: Headers) -> None:
         """Find out whose request it is. Raises Problem if host, token or length are not allowed."""
         path, hosts = scope["path"], self.rules.hosts
-        if hosts is not None and _name(headers.get("host", "")) not in hosts:
+        if hosts is not None and host_name(headers.get("host", "")) not in hosts:
             raise Problem("misdirected-host", "the Host header names another host")
         if path == "/v1" or path.startswith("/v1/"):
             if "authorization" not in headers and (
@@ -237,7 +237,7 @@ def _route(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", "none")
 
 
-def _name(host: str) -> str:
+def host_name(host: str) -> str:
     """The name in a Host header, without port, brackets and a final dot."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()

@@ -158,9 +158,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        self.body_begins()
+        super().on_headers_complete()
+
+    def body_begins(self) -> None:
+        """The head is complete: now the body has to come."""
         self._unread = self._body = 0
         self._set_clock(self.connections_open.body_timeout, of_body=True)
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0

@@ -52,12 +52,15 @@ def answering(
     """
     import uvicorn
 
-    from broker.service.api.protocol import bounded
+    from broker.service.api.single import Singles, protocol
 
     config = uvicorn.Config(
         api.app,
         loop="uvloop",
-        http=bounded(api.connections),
+        http=protocol(
+            api.connections,
+            Singles(api.rules, api.together, api.service.metrics.observe_request),
+        ),
         log_config=None,
         access_log=False,
         server_header=False,
