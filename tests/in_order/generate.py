@@ -19,6 +19,8 @@ _PAIRS = ("{1} > {0}", "{1} <= {0}", "{0} + 1 < {1} * 2", "{0} != {1}", "t = s",
 _SYMBOLS, _NUMBERS = "stuw", "prek"
 """Variables of the first block, of the second, and so on."""
 _WITHIN = ("", "", " WITHIN 3 s", " WITHIN 6 s")
+_BEHIND = (" WHERE ", " WITHIN ")
+"""What stands behind PARTITION BY."""
 
 
 def _asked(random: Random, pairs: tuple[str, ...], *names: str) -> list[str]:
@@ -189,12 +191,20 @@ MAKERS = {
 }
 
 
+_PARTITIONED = {_next, _chain, _fold, _lacking, _group, _last_group}
+"""Those that have no PARTITION BY of their own."""
+
+
 def pattern(random: Random, make: Callable[[Random], str]) -> tuple[str, PatternQuery]:
     """The text of a pattern that is matched in the order of time, and the pattern."""
     while True:
         text = make(random) + random.choice(_WITHIN)
         if text.count("WITHIN") > 1:
             continue
+        if make in _PARTITIONED and random.random() < 0.5:
+            partition = f" PARTITION BY ./s{random.choice(('', ', ./p'))}"
+            at = min([text.find(each) for each in _BEHIND if each in text], default=len(text))
+            text = text[:at] + partition + text[at:]
         select = random.choice(("", "", "SELECT p FROM ")) if "->p]" in text else ""
         try:
             (query,) = xscl.check([xscl.parse(select + text)]).queries
@@ -209,15 +219,19 @@ def rows(random: Random, plan: Plan, count: int) -> Iterator[tuple[int, Row]]:
     """Rows with the places of their blocks, in order of arrival; each is late by up to two
     seconds."""
     points = random.random() < 0.6
+    several = random.choice((0.0, 0.15, 0.5))  # of the rows are in several partitions
+    symbols = random.choice(("p", "pq", "pqr"))
     second = 1_000_000
     for number in range(count):
         end = (number // 3 - random.choice((0, 0, 1, 2)) + 10) * second
         start = end if points else end - random.choice((0, 0, 1, 2)) * second
         blocks = [n for n in range(len(plan.taps)) if n not in plan.contiguous]
         places = random.sample(blocks, min(len(blocks), random.choice((1, 1, 1, 2))))
-        ones = [(random.choice("pq"), *"0"[1 : len(plan.query.partition)])]
-        if random.random() < 0.15:
-            ones.append((random.choice("pq"), *"1"[1 : len(plan.query.partition)]))
+        ones = [(random.choice(symbols), *"0"[: len(plan.query.partition) - 1])]
+        while random.random() < several:
+            ones.append(
+                (random.choice(symbols), *random.choice("01")[: len(plan.query.partition) - 1])
+            )
         tuples = frozenset(ones) if plan.query.partition else None
         id = random.choice("abc") + str(number)
         again = number >= 12 and random.random() < 0.1

@@ -128,7 +128,7 @@ def test_the_order_of_time_changes_no_match(start: int, make: str) -> None:
         assert query.ordered is not None
         found = compare(random, f"{seed}: {text}", query, 36 if make in ("runs", "list") else 24)
         matches[query.ordered.form.name] += found
-    some = matches.total() > CASES if make == "list" else all(matches.values())
+    some = matches.total() > CASES if make in ("chain", "list") else all(matches.values())
     assert some, "cases without matches say nothing"
     if make == "runs":
         assert matches.keys() == {*ast.RUNS}

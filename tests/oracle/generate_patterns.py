@@ -134,6 +134,30 @@ class _Query:
                 text += f" FOLD {{{self.fold(before, own)}}} {right}"
         return text
 
+    def short(self) -> str:
+        """One of the patterns of which queries are matched together."""
+        random = self.random
+        kind = random.choice(("NEXT", "NEXT", "FOLD", "NOT", "group"))
+        text = self.block(self.single)
+        if kind == "NEXT":
+            for _ in range(random.choice((1, 2))):
+                right = self.block(self.single)
+                text += f" NEXT{self.braces()} {right}"
+            return text
+        if kind == "FOLD":
+            before = self.every() or ["k1"]
+            right = self.block(self.several)
+            own = self.several[-1] if self.several else "k1"
+            return f"{text} FOLD {{{self.fold(before, own)}}} {right}"
+        if kind == "NOT":
+            text += f" FOLLOWED BY{self.braces()} NOT {self.block(self.negated)}"
+        else:
+            element = self.block(self.several)
+            text += f" FOLLOWED BY{self.braces(False)} ({element}){random.choice(('+', '+', '*'))}"
+        if random.random() < 0.7:
+            text += f" FOLLOWED BY{self.braces(False)} {self.block(self.single)}"
+        return text
+
     def fold(self, before: list[str], own: str) -> str:
         random = self.random
         one = random.choice(before)
@@ -152,13 +176,14 @@ class _Query:
 
     def text(self) -> str:
         random = self.random
-        pattern = self.chain(2)
-        if random.random() < 0.1:
+        short = random.random() < 0.25
+        pattern = self.short() if short else self.chain(2)
+        if random.random() < 0.1 and not short:
             pattern += f" OR {self.chain(1)}"
         clauses = ""
-        if random.random() < 0.2:
+        if random.random() < (0.4 if short else 0.2):
             clauses += " PARTITION BY ./k"
-        if random.random() < 0.4:
+        if random.random() < (0.1 if short else 0.4):
             selection = random.choice(
                 (
                     *("SKIP TILL ANY MATCH", "SKIP TILL NEXT MATCH", "SKIP TILL NEXT MATCH"),

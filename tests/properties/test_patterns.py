@@ -23,4 +23,4 @@ def test_patterns_are_as_the_oracle_says(start: int) -> None:
         case = pattern_case(Random(seed))
         assert disagreement(case) is None, reduced(case, 200)
         matches += len(flat(expected(case)))
-    assert matches > CASES // 4, "cases without matches say nothing"
+    assert matches > CASES // 8, "cases without matches say nothing"

@@ -41,6 +41,7 @@ class Following:
     first: Leaf
     links: Sequence[Link]
     where: Sequence[Conjunct]
+    partitioned: bool
 
     @property
     def name(self) -> str:
@@ -51,7 +52,7 @@ class Following:
         return (self.first, *[link.right for link in self.links])
 
 
-def following_of(unit: Unit, item: Next) -> Following | None:
+def following_of(unit: Unit, item: Next, partitioned: bool) -> Following | None:
     """The form of a pattern that is a NEXT, if its operands allow it."""
     chain = [item]
     while isinstance(inner := _only_next(chain[0].left), Next):
@@ -67,7 +68,7 @@ def following_of(unit: Unit, item: Next) -> Following | None:
         if each.window is not None and not each.after:
             extent = each.window if extent is None else min(extent, each.window)
         links.insert(0, _link(leaves[:place], leaves[place], each, extent))
-    return Following(first, tuple(links), unit.conjuncts)
+    return Following(first, tuple(links), unit.conjuncts, partitioned)
 
 
 def _only_next(unit: Unit) -> Next | None:

@@ -15,6 +15,7 @@ from broker.pattern.in_order.chain_forms import Following, Link
 from broker.pattern.in_order.events import Candidate, Event, Key, key_of
 from broker.pattern.in_order.held import Entry, Waiting
 from broker.pattern.in_order.owned import Owned
+from broker.pattern.in_order.partitions import agreed, first_in, keys_in
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Row, by_variable, due_from
 from broker.pattern.trying import TooMuch
@@ -40,6 +41,11 @@ class _Part:
     def __bool__(self) -> bool:
         return bool(self.waiting or self.fed)
 
+    def forget(self, time: int) -> None:
+        """Forget those that found what they seek before a time."""
+        if self.fed and self.at < time:
+            self.fed = []
+
 
 class Follows(Owned[_Part]):
     """NEXT for all queries of a form. Rows come in the order of their ends."""
@@ -59,7 +65,8 @@ class Follows(Owned[_Part]):
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
-        parts, over, spending, links = self.parts, self.over, self._spending, self._form.links
+        parts, over, links = self.parts, self.over, self._form.links
+        partitioned = self._form.partitioned
         for time, arrival, place, owner, key, number, row in events:
             if PENDING:
                 check()
@@ -67,21 +74,22 @@ class Follows(Owned[_Part]):
                 if number == number:  # nothing is beyond what is no number
                     self._wait(links[0], owner, key, (number, arrival, (row,)))
                 continue
-            part = parts.get(key)
-            if part is None:
-                continue
-            if part.fed and part.at < time:
-                part.fed = []
             link = links[place - 1]
-            most = (number, self._behind[place - 1]) if link.asked.bounds else _ALL
-            hungry = part.waiting.take_below(most)
-            if (hungry or part.fed) and owner not in over:
-                spending.renew()
+            for own in keys_in(key, row.tuples) if partitioned else (key,):
+                part = parts.get(own)
+                if part is None:
+                    continue
+                part.forget(time)
+                most = (number, self._behind[place - 1]) if link.asked.bounds else _ALL
+                hungry = part.waiting.take_below(most)
+                if not (hungry or part.fed) or owner in over:
+                    continue
+                self._spending.renew()
                 try:
-                    fed = self._feed(link, part, hungry, most, row)
+                    fed = self._feed(link, own, hungry, most, row)
                 except TooMuch:
                     over.add(owner)
-                    continue
+                    break
                 if place == len(links):
                     found += [(owner, entry[1], (*entry[2], row)) for entry in fed]
                 else:
@@ -104,25 +112,30 @@ class Follows(Owned[_Part]):
     ) -> None:
         """Have documents wait for a link, with the number that its first bound compares, and one
         that no other entry has."""
-        part = self.parts.get(key)
-        if part is None:
-            part = self.open(owner, key, _Part())
         rows, held, rest = begun[2], link.asked.held, None
         if len(held) > 1:
             rest = [of(rows[place]) for of, place in zip(held, link.places, strict=True)]
-        part.waiting.add((*begun, link.last(rows), rest))
+        entry = (*begun, link.last(rows), rest)
+        for own in keys_in(key, agreed(rows)) if self._form.partitioned else (key,):
+            part = self.parts.get(own)
+            if part is None:
+                part = self.open(owner, own, _Part())
+            part.waiting.add(entry)
 
     def _feed(
-        self, link: Link, part: _Part, hungry: list[Entry], most: tuple[float, ...], row: Row
+        self, link: Link, key: Key, hungry: list[Entry], most: tuple[float, ...], row: Row
     ) -> list[Entry]:
-        """Feed a document to those that are hungry, and to those below `most` that were fed at the
-        same time. Returns those that take it."""
-        end, start, spending = row.end, row.start, self._spending
+        """Feed a document to those of a part that are hungry, and to those below `most` that were
+        fed at the same time. Returns those that take it."""
+        part, end, start, spending = self.parts[key], row.end, row.start, self._spending
+        several = self._form.partitioned and len(row.tuples or ()) > 1
         bounds = link.asked.bounds if len(link.asked.bounds) > 1 else ()
         numbers = [bound.comes(row) for bound in bounds]
         found = []
         for entry in part.fed:
             if not entry < most or entry[2][-1].end >= start or entry[3] < end:
+                continue
+            if several and not first_in(key, agreed(entry[2]), row.tuples):
                 continue
             if _agree(link, entry, row, numbers):
                 spending.spend()
@@ -142,7 +155,20 @@ class Follows(Owned[_Part]):
         if fed:
             part.at = end
             part.fed += fed
+            if self._form.partitioned:
+                self._feed_twins(key, fed, end)
         return found + fed
+
+    def _feed_twins(self, key: Key, fed: Iterable[Entry], end: int) -> None:
+        """Those that wait in several partitions are fed in all of them."""
+        for entry in fed:
+            for own in keys_in(key[0], agreed(entry[2])):
+                if own != key:
+                    part = self.parts[own]
+                    part.forget(end)
+                    part.waiting.remove(entry)
+                    part.at = end
+                    part.fed.append(entry)
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, if it is one."""
@@ -156,15 +182,14 @@ class Follows(Owned[_Part]):
             *(start, end, start, end, due_from(end)),
             dict(zip(self._slots, rows, strict=False)),
             frozenset([row.key for row in rows]),
-            None,
+            agreed(rows) if form.partitioned else None,
             single,
         )
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can follow any more."""
         for part in self.parts.values():
-            if part.fed and part.at < watermark:
-                part.fed = []
+            part.forget(watermark)
             for entry in [*part.waiting]:
                 if entry[3] < watermark:
                     part.waiting.remove(entry)

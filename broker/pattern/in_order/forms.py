@@ -1,6 +1,6 @@
 """Which patterns are matched in the order of time, and what their plans become.
 
-They are, without PARTITION BY, strategy and OVER: chains of NEXT whose operands are blocks; one
+They are, without strategy and OVER: chains of NEXT whose operands are blocks; one
 block FOLD another; two in a list with a NOT of a block or a longest group between them; one with
 such a NOT at its end. Lists of blocks are those of `list_forms.py`, and with a selection that makes
 runs those of `run_forms.py`.
@@ -81,6 +81,7 @@ class Iterated:
     within: Window
     where: Sequence[Conjunct]
     common: Common | None
+    partitioned: bool
 
     @property
     def name(self) -> str:
@@ -111,6 +112,7 @@ class Lacking:
     windows: Sequence[tuple[Window, bool]]
     within: Window
     where: Sequence[Conjunct]
+    partitioned: bool
 
     @property
     def name(self) -> str:
@@ -168,21 +170,22 @@ def form_of(plan: Plan) -> Form | None:
     tree = unit.variants[0].tree
     if isinstance(tree, Ordered) and not unit.absences and not unit.groups:
         return listed_of(plan, tree)
-    if query.partition or selection is not None:
+    if selection is not None:
         return None
+    partitioned = bool(query.partition)
     if unit.groups:
-        return grouping_of(unit, tree) if isinstance(tree, Ordered) else None
+        return grouping_of(unit, tree, partitioned) if isinstance(tree, Ordered) else None
     match tree:
         case Next() as item:
-            return following_of(unit, item)
+            return following_of(unit, item, partitioned)
         case Fold() as item:
-            return _iterated(unit, item)
+            return _iterated(unit, item, partitioned)
         case Ordered():
-            return _lacking(unit, tree)
+            return _lacking(unit, tree, partitioned)
     return None
 
 
-def _iterated(unit: Unit, item: Fold) -> Iterated | None:
+def _iterated(unit: Unit, item: Fold, partitioned: bool) -> Iterated | None:
     left, right = only_block(item.left), only_block(item.right)
     if left is None or right is None:
         return None
@@ -199,7 +202,7 @@ def _iterated(unit: Unit, item: Fold) -> Iterated | None:
         common = _common(item, left, right, unit.conjuncts)
     return Iterated(
         *(item.slot, left, right, asked, going, proceed, item.steps, unit.within, unit.conjuncts),
-        common,
+        *(common, partitioned),
     )
 
 
@@ -305,7 +308,7 @@ def _state(expr: ast.Expr, sign: float) -> Callable[[Scope], float | None]:
     return state
 
 
-def _lacking(unit: Unit, tree: Ordered) -> Lacking | None:
+def _lacking(unit: Unit, tree: Ordered, partitioned: bool) -> Lacking | None:
     items = tree.items
     if not 2 <= len(items) <= 3 or tree.windows[0][0] is not None:
         return None
@@ -332,7 +335,7 @@ def _lacking(unit: Unit, tree: Ordered) -> Lacking | None:
     paired = split(unit.conjuncts, left.variables, comes)
     return Lacking(
         *(unit, left, absence, absent, right, asked, paired),
-        *(tree.windows, unit.within, unit.conjuncts),
+        *(tree.windows, unit.within, unit.conjuncts, partitioned),
     )
 
 

@@ -36,6 +36,7 @@ class Grouping:
     window: int
     until: int
     dependent: bool
+    partitioned: bool
 
     @property
     def name(self) -> str:
@@ -51,7 +52,7 @@ class Grouping:
         return FOR_EVER if self.until == FOR_EVER else row.start + self.until
 
 
-def grouping_of(unit: Unit, tree: Ordered) -> Grouping | None:
+def grouping_of(unit: Unit, tree: Ordered, partitioned: bool) -> Grouping | None:
     """The form of a list; None for a pattern that is matched in the general way."""
     if not 2 <= len(tree.items) <= 3 or unit.absences:
         return None
@@ -87,6 +88,7 @@ def grouping_of(unit: Unit, tree: Ordered) -> Grouping | None:
         _least(window) if last else _least(window, unit.within),
         _least(*last, unit.within) if last else _least(window, unit.within),
         any(c.names & behind for c in (*elements, *group.first)),
+        partitioned,
     )
 
 

@@ -16,9 +16,19 @@ from broker.pattern.in_order.events import SECOND, Candidate, Event, Key
 from broker.pattern.in_order.group_forms import Grouping
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.owned import Owned
+from broker.pattern.in_order.partitions import agreed, first_in, keys_in
 from broker.pattern.in_order.run_checks import NOTHING, Checks, Sum
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Part, Row, due_beyond, due_from, of_row
+from broker.pattern.instances import (
+    Instance,
+    Part,
+    Row,
+    Tuples,
+    common,
+    due_beyond,
+    due_from,
+    of_row,
+)
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -29,9 +39,10 @@ _ELEMENT = 1
 
 class _Begun:
     """A document and the elements that it has taken, of those before the place `at`; `keys` are
-    those of its documents, `last` is the latest end of a match, `of` where it stands."""
+    those of its documents, `last` is the latest end of a match, `of` where it stands. `tuples` are
+    those of PARTITION BY that all of them have, where these are several."""
 
-    __slots__ = ("at", "keys", "last", "number", "of", "row", "sums", "taken")
+    __slots__ = ("at", "keys", "last", "number", "of", "row", "sums", "taken", "tuples")
 
     def __init__(
         self, of: _Between, row: Row, number: int, last: int, sums: tuple[Sum, ...]
@@ -44,6 +55,7 @@ class _Begun:
         self.taken: tuple[Row, ...] = ()
         self.sums = sums
         self.keys = {row.key}
+        self.tuples: Tuples = None
 
 
 class _Between:
@@ -110,37 +122,44 @@ class Groups(Owned[_Between]):
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
-        parts, over, form, spending = self.parts, self.over, self._form, self._spending
+        parts, over, spending = self.parts, self.over, self._spending
+        partitioned = self._form.partitioned
         for _, arrival, place, owner, key, _, row in events:
             if PENDING:
                 check()
-            part = parts.get(key)
-            if not place:
-                if row.end - row.start > form.window:
+            for own in keys_in(key, row.tuples) if partitioned else (key,):
+                if not place:
+                    self._begin(owner, own, arrival, row)
                     continue
+                part = parts.get(own)
                 if part is None:
-                    part = self.open(owner, key, _Between())
-                begun = _Begun(part, row, arrival, form.last(row), self._nothing)
-                part.begun.append(begun)
-                if form.right is None:
-                    due = due_beyond(begun.last)
-                    heappush(self._deadlines, (due, arrival, owner, key, begun))
-            elif part is None:
-                continue
-            elif place == SECOND:
-                if owner in over:
                     continue
-                spending.renew()
-                try:
-                    self._complete(part, owner, row, found)
-                except TooMuch:
-                    over.add(owner)
-            elif part.begun:
-                part.add(row)
+                if place != SECOND:
+                    if part.begun:
+                        part.add(row)
+                elif owner not in over:
+                    spending.renew()
+                    try:
+                        self._complete(own, owner, row, found)
+                    except TooMuch:
+                        over.add(owner)
 
-    def _complete(self, part: _Between, owner: int, row: Row, found: list[Candidate]) -> None:
-        """A document comes that ends groups."""
-        form, spending = self._form, self._spending
+    def _begin(self, owner: int, key: Key, arrival: int, row: Row) -> None:
+        form = self._form
+        if row.end - row.start > form.window:
+            return
+        part = self.parts.get(key)
+        if part is None:
+            part = self.open(owner, key, _Between())
+        begun = _Begun(part, row, arrival, form.last(row), self._nothing)
+        part.begun.append(begun)
+        if form.right is None:
+            heappush(self._deadlines, (due_beyond(begun.last), arrival, owner, key, begun))
+
+    def _complete(self, key: Key, owner: int, row: Row, found: list[Candidate]) -> None:
+        """A document comes that ends groups of a part."""
+        form, spending, part = self._form, self._spending, self.parts[key]
+        several = form.partitioned and len(row.tuples or ()) > 1
         paired, least = form.paired, form.group.least
         numbers = [bound.comes(row) for bound in paired.bounds]
         start, end = row.start, row.end
@@ -151,6 +170,8 @@ class Groups(Owned[_Between]):
                 break
             if begun.last < end or left.key == row.key:
                 continue
+            if several and not first_in(key, left.tuples, row.tuples):
+                continue
             spending.spend()
             if tie is not None and left.values[tie.waits][0] != row.values[tie.comes][0]:
                 continue
@@ -158,20 +179,38 @@ class Groups(Owned[_Between]):
                 held = [bound(left) for bound in paired.held]
                 if not beyond(paired.bounds, numbers, held):
                     continue
-            if not form.dependent:
-                self._extend(part.rows, begun, row)
-            own = begun
-            if form.dependent or row.key in begun.keys:
-                # What it would take is not what others do.
-                own = _Begun(part, left, begun.number, begun.last, self._nothing)
-                own.keys.add(row.key)
-                own.at = bisect_right(part.rows, left.end, key=_end)
-                self._extend(part.rows, own, row)
-            taken = own.taken
+            taken = self._before(key, begun, row, several).taken
             if taken and taken[-1].end >= start:
                 taken = taken[: bisect_left(taken, start, key=_end)]
             if len(taken) >= least:
                 found.append((owner, begun.number, left, taken, row, end))
+
+    def _before(self, key: Key, begun: _Begun, row: Row, several: bool) -> _Begun:
+        """What began, with what it takes before a document, which is of `several` partitions."""
+        both = common(begun.row.tuples, row.tuples) if several else None
+        if both is not None and len(both) > 1:
+            return self._apart(key, begun, both, row)
+        if not self._form.dependent:
+            self._extend(begun.of.rows, begun, row)
+        if self._form.dependent or row.key in begun.keys:
+            return self._apart(key, begun, None, row)
+        return begun
+
+    def _apart(self, key: Key, begun: _Begun, tuples: Tuples, behind: Row | None) -> _Begun:
+        """What a document takes that is not what it takes for others: for what comes behind it, and
+        of several partitions with those tuples."""
+        rows = begun.of.rows
+        if tuples is not None:
+            found = [self.parts.get(own) for own in keys_in(key[0], tuples)]
+            several = {id(row): row for part in found if part is not None for row in part.rows}
+            rows = sorted(several.values(), key=_rank)
+        own = _Begun(begun.of, begun.row, begun.number, begun.last, self._nothing)
+        own.tuples = tuples
+        if behind is not None:
+            own.keys.add(behind.key)
+        own.at = bisect_right(rows, begun.row.end, key=_end)
+        self._extend(rows, own, behind)
+        return own
 
     def _extend(self, rows: list[Row], begun: _Begun, behind: Row | None) -> None:
         """Take the elements that end before a document starts; None: all of them."""
@@ -190,6 +229,9 @@ class Groups(Owned[_Between]):
                 continue
             if row.end - left.start > form.window:
                 continue
+            both = None if begun.tuples is None else common(begun.tuples, row.tuples)
+            if both is not None and not both:
+                continue
             taken, sums = begun.taken, begun.sums
             before = {_ELEMENT: taken}
             if not all(holds(around, before, sums, row) for holds in each):
@@ -198,7 +240,7 @@ class Groups(Owned[_Between]):
                 first = {_ELEMENT: (row,)}
                 if not all(holds(around, first, sums, row) for holds in self._first):
                     continue
-            begun.taken = (*taken, row)
+            begun.taken, begun.tuples = (*taken, row), both
             begun.keys.add(row.key)
             if texts:
                 added = [number_of(row.values[text][0]) for text in texts]
@@ -225,12 +267,14 @@ class Groups(Owned[_Between]):
         elements = tuple([of_row(form.element.slot, row) for row in taken])
         parts: dict[int, Part] = {form.left.slot: left, form.group.slot: elements}
         keys = {left.key, *[row.key for row in taken]}
+        tuples = agreed((left, *taken)) if form.partitioned else None
         if right is not None:
             assert form.right is not None
             parts[form.right.slot] = right
             keys.add(right.key)
+            tuples = common(tuples, right.tuples)
         times = (left.start, end, left.start, last, due)
-        return Instance(*times, parts, frozenset(keys), None, single, several)
+        return Instance(*times, parts, frozenset(keys), tuples, single, several)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -253,8 +297,15 @@ class Groups(Owned[_Between]):
             if owner in self.over:
                 continue
             self._spending.renew()
+            tuples = begun.row.tuples if self._form.partitioned else None
+            several = tuples is not None and len(tuples) > 1
+            if several and not first_in(key, tuples, tuples):
+                continue
             try:
-                self._extend(self.parts[key].rows, begun, None)
+                if several:
+                    begun = self._apart(key, begun, tuples, None)
+                else:
+                    self._extend(self.parts[key].rows, begun, None)
             except TooMuch:
                 self.over.add(owner)
                 continue
@@ -270,11 +321,12 @@ class Groups(Owned[_Between]):
     def borrow(self, other: Owned[Any], owner: int) -> None:
         assert isinstance(other, Groups)
         super().borrow(other, owner)
-        twins = {begun.number: begun for _, part in self.of(owner) for begun in part.begun}
+        own = self.of(owner)
+        twins = {(key, begun.number): begun for key, part in own for begun in part.begun}
         for deadline in other._deadlines:
             due, number, of, key, _ = deadline
             if of == owner and not other._is_gone(deadline):
-                heappush(self._deadlines, (due, number, of, key, twins[number]))
+                heappush(self._deadlines, (due, number, of, key, twins[key, number]))
 
     def copied(self, part: _Between) -> _Between:
         found = _Between()

@@ -10,7 +10,7 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
-from broker.pattern.instances import Instance, Row
+from broker.pattern.instances import Instance, Row, Tuples
 
 FOR_EVER = 1 << 62
 """The `last` of what nothing bounds."""
@@ -25,8 +25,8 @@ class Held:
     numbers that what comes is compared with, None for one that is not asked. `over` is when it
     found what it waits for, or was forbidden, which was `by` the document of that key; `again` is
     when another one forbade it too. Of an iteration `by` is the last document that it went on with.
-    `keys` are those of its documents, where it has taken any; `of` is where it waits, and
-    `until` the latest end of a match.
+    `keys` are those of its documents, where it has taken any, `tuples` what these have in PARTITION
+    BY; `of` is where it waits, and `until` the latest end of a match.
     """
 
     row: Row
@@ -43,6 +43,7 @@ class Held:
     again: int | None = None
     of: object = None
     until: int = 0
+    tuples: Tuples = None
 
     @property
     def entry(self) -> Entry:

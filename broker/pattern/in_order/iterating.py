@@ -14,8 +14,9 @@ from broker.pattern.in_order.events import Candidate, Event, Key
 from broker.pattern.in_order.forms import Iterated
 from broker.pattern.in_order.held import FOR_EVER, Held
 from broker.pattern.in_order.owned import Owned
+from broker.pattern.in_order.partitions import agreed, keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Row, due_from, of_row
+from broker.pattern.instances import Instance, Row, Tuples, common, due_from, of_row
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -35,36 +36,84 @@ class Iterates(Owned["Runs | Apart"]):
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
         parts, over, form = self.parts, self.over, self._form
-        bounded, common = form.within is not None, form.common
+        bounded = form.within is not None
         for _, arrival, place, owner, key, number, row in events:
             if PENDING:
                 check()
-            part = parts.get(key)
+            own = key
+            if form.partitioned:
+                keys = keys_in(key, row.tuples)
+                if len(keys) != 1:
+                    self._take_several(place, owner, keys, row, found)
+                    continue
+                own = keys[0]
+            part = parts.get(own)
             if not place:
                 if type(part) is Runs:
                     last = form.last(row) if bounded else FOR_EVER
                     part.fresh.append((0, arrival, row, number, last))
                 else:
-                    self._begin(part, owner, key, arrival, number, row)
-                continue
-            if part is None or owner in over:
-                continue
-            goes = None
-            if type(part) is Runs:
-                assert common is not None
-                goes = part.follow(common, row, number)
-                if goes is False:
-                    continue
-                if goes is None:
-                    part = parts[key] = self._apart(part)
-            try:
-                if type(part) is Runs:
+                    self._begin(part, owner, own, arrival, number, row)
+            elif part is not None and owner not in over:
+                try:
+                    self._go_on(part, own, owner, number, row, found)
+                except TooMuch:
+                    over.add(owner)
+
+    def _go_on(
+        self,
+        part: Runs | Apart,
+        key: Key,
+        owner: int,
+        number: float,
+        row: Row,
+        found: list[Candidate],
+    ) -> None:
+        """A document comes that iterations of a part may take."""
+        if type(part) is Runs:
+            assert self._form.common is not None
+            goes = part.follow(self._form.common, row, number)
+            if goes is not None:
+                if goes:
                     self._counted(part, owner, found)
-                else:
-                    assert isinstance(part, Apart)
-                    self._follow(part, owner, row, found)
-            except TooMuch:
-                over.add(owner)
+                return
+            self.parts[key] = self._apart(part)
+        self._follow(key, owner, row, found)
+
+    def _take_several(
+        self, place: int, owner: int, keys: Sequence[Key], row: Row, found: list[Candidate]
+    ) -> None:
+        """A row of several partitions, or of none: what iterates there is common no more."""
+        for key in keys:
+            part = self.parts.get(key)
+            if type(part) is Runs:
+                self.parts[key] = self._apart(part)
+            elif part is None and not place:
+                self.open(owner, key, Apart())
+        if not place:
+            held = self._held(
+                row, (), row.end, self._initial(row), frozenset([row.key]), row.tuples
+            )
+            for key in keys:
+                self._apart_in(key).add(held)
+            return
+        try:
+            for key in keys:
+                if key in self.parts and owner not in self.over:
+                    self._follow(key, owner, row, found)
+        except TooMuch:
+            self.over.add(owner)
+
+    def _apart_in(self, key: Key) -> Apart:
+        part = self.parts[key]
+        assert isinstance(part, Apart)
+        return part
+
+    def _apart_of(self, key: Key, held: Held) -> list[Apart]:
+        """Where an iteration of a part waits: there, and in its other partitions."""
+        if held.tuples is None or len(held.tuples) == 1:
+            return [self._apart_in(key)]
+        return [self._apart_in(own) for own in keys_in(key[0], held.tuples)]
 
     def _begin(
         self,
@@ -86,7 +135,8 @@ class Iterates(Owned["Runs | Apart"]):
             return
         apart = self.open(owner, key, Apart()) if part is None else part
         assert isinstance(apart, Apart)
-        apart.add(self._held(row, (), row.end, self._initial(row), frozenset([row.key])))
+        keys = frozenset([row.key])
+        apart.add(self._held(row, (), row.end, self._initial(row), keys, row.tuples))
 
     def _counted(self, runs: Runs, owner: int, found: list[Candidate]) -> None:
         """Add the matches of iterations that went on."""
@@ -119,7 +169,8 @@ class Iterates(Owned["Runs | Apart"]):
         _, _, left, _, _ = begun
         instances = tuple([of_row(self._form.right.slot, row) for row in taken])
         keys = frozenset([left.key, *[row.key for row in taken]])
-        return self._held(left, instances, (taken[-1] if taken else left).end, {}, keys)
+        end = (taken[-1] if taken else left).end
+        return self._held(left, instances, end, {}, keys, left.tuples)
 
     def _initial(self, row: Row) -> Mapping[str, object]:
         if not self._form.steps:
@@ -134,6 +185,7 @@ class Iterates(Owned["Runs | Apart"]):
         end: int,
         computed: Mapping[str, object],
         keys: frozenset[int],
+        tuples: Tuples,
     ) -> Held:
         form = self._form
         bounds: tuple[float | None, ...] = ()
@@ -143,6 +195,7 @@ class Iterates(Owned["Runs | Apart"]):
         return Held(
             *(row, end, form.last(row), next(self._number), 0.0),
             *(bounds, taken, computed, keys),
+            tuples=tuples,
         )
 
     def _scope(
@@ -158,9 +211,9 @@ class Iterates(Owned["Runs | Apart"]):
         single = dict.fromkeys(row.nodes, row)
         return Scope(single, several, computed, current, length)
 
-    def _follow(self, part: Apart, owner: int, row: Row, found: list[Candidate]) -> None:
-        """Feed a document to all that seek one."""
-        form, spending = self._form, self._spending
+    def _follow(self, key: Key, owner: int, row: Row, found: list[Candidate]) -> None:
+        """Feed a document to all of a part that seek one."""
+        form, spending, part = self._form, self._spending, self._apart_in(key)
         part.forget(row.end)
         spending.renew()
         asked = form.asked
@@ -179,13 +232,14 @@ class Iterates(Owned["Runs | Apart"]):
                 continue
             if asked.rest and not all_hold(asked.rest, self._new(held, row)):
                 continue
-            part.feed(held, row.end)
+            for each in self._apart_of(key, held):
+                each.feed(held, row.end)
             if not beyond(form.going, numbers, held.bounds):
                 continue
             if form.proceed and not all_hold(form.proceed, self._new(held, row)):
                 continue
             held.by = row.doc
-            self._go(held, owner, row, part, found)
+            self._go(key, held, owner, row, found)
 
     def _filtered(self, held: Held, numbers: Sequence[float]) -> bool:
         own = [bound(held.row) for bound in self._form.asked.held]
@@ -196,7 +250,7 @@ class Iterates(Owned["Runs | Apart"]):
         length = max(held.end, row.end) - min(held.row.start, row.start, *_starts(held.taken))
         return self._scope(held.row, held.taken, held.computed, current, length)
 
-    def _go(self, held: Held, owner: int, row: Row, part: Apart, found: list[Candidate]) -> None:
+    def _go(self, key: Key, held: Held, owner: int, row: Row, found: list[Candidate]) -> None:
         form, left = self._form, held.row
         computed: Mapping[str, object] = {}
         if form.steps:
@@ -204,7 +258,10 @@ class Iterates(Owned["Runs | Apart"]):
             computed = {step.variable: step.value(scope) for step in form.steps}
         taken = (*held.taken, of_row(form.right.slot, row))
         if not self._once:
-            part.add(self._held(left, taken, row.end, computed, held.keys | {row.key}))
+            keys, tuples = held.keys | {row.key}, common(held.tuples, row.tuples)
+            longer = self._held(left, taken, row.end, computed, keys, tuples)
+            for each in self._apart_of(key, longer):
+                each.add(longer)
         rows = [each.parts[form.right.slot] for each in taken]
         found.append((owner, held.number, left, rows, computed))
 
@@ -233,7 +290,7 @@ class Iterates(Owned["Runs | Apart"]):
             *(start, end, start, end, due_from(end)),
             {form.left.slot: left, form.slot: tuple([of_row(form.right.slot, r) for r in rows])},
             frozenset([left.key, *[row.key for row in rows]]),
-            *(None, single, several, computed),
+            *(agreed((left, *rows)) if form.partitioned else None, single, several, computed),
         )
 
     def expire(self, watermark: int) -> None:
@@ -278,6 +335,7 @@ class Apart:
         self.fed.pop(held.number, None)
 
     def feed(self, held: Held, time: int) -> None:
+        self.forget(time)
         if self.hungry.pop(held.number, None) is not None:
             self.at = time
             self.fed[held.number] = held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from heapq import heappop, heappush
@@ -13,8 +14,9 @@ from broker.pattern.in_order.events import Candidate, Event, Key, tie_of
 from broker.pattern.in_order.forms import Lacking
 from broker.pattern.in_order.held import Held, Waiting, key_of
 from broker.pattern.in_order.owned import Owned
+from broker.pattern.in_order.partitions import keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Row, due_from
+from broker.pattern.instances import Instance, Row, common, due_from
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -89,10 +91,16 @@ class _Bucket:
 
     def find(self, held: Held) -> Held:
         """The copy of what waits in another bucket."""
-        key, number, _ = held.entry
-        (entry,) = [each for each in self.waiting.below((key, inf)) if each[1] == number]
-        found: Held = entry[2]
+        (found,) = self._twins(held)
         return found
+
+    def has(self, held: Held) -> bool:
+        """Whether the same waits here, and nothing has forbidden it."""
+        return any(self._twins(held))
+
+    def _twins(self, held: Held) -> list[Held]:
+        key, number, _ = held.entry
+        return [each[2] for each in self.waiting.below((key, inf)) if each[1] == number]
 
 
 _Deadline = tuple[int, int, int, Key, Held]
@@ -114,21 +122,30 @@ class Lacks(Owned[_Bucket]):
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
         parts, over, spending = self.parts, self.over, self._spending
+        partitioned = self._form.partitioned
         for _, arrival, place, owner, key, number, row in events:
             if PENDING:
                 check()
-            part = parts.get(key)
+            keys = keys_in(key, row.tuples) if partitioned else (key,)
             if not place:
-                self._begin(part, owner, key, arrival, row)
-            elif part is not None and owner not in over:
+                for own in keys:
+                    self._begin(parts.get(own), owner, own, arrival, row)
+                continue
+            several: list[Candidate] = []
+            for own in keys:
+                part = parts.get(own)
+                if part is None or owner in over:
+                    continue
                 spending.renew()
                 try:
                     if place == ABSENT:
                         self._forbid(part, row, number)
                     else:
-                        self._complete(part, owner, row, found)
+                        self._complete(part, owner, row, found if len(keys) == 1 else several)
                 except TooMuch:
                     over.add(owner)
+            if several:
+                found += _in_all(several)
 
     def _begin(self, part: _Bucket | None, owner: int, key: Key, arrival: int, row: Row) -> None:
         form = self._form
@@ -214,7 +231,7 @@ class Lacks(Owned[_Bucket]):
                 *(left.start, last, left.start, left.end, due),
                 {form.left.slot: left},
                 frozenset([left.key]),
-                None,
+                left.tuples,
                 dict.fromkeys(left.nodes, left),
             )
             if form.where and not all_hold(form.where, Scope(made.single, length=made.span)):
@@ -232,7 +249,7 @@ class Lacks(Owned[_Bucket]):
             *(left.start, right.end, left.start, right.end, due_from(right.start)),
             {form.left.slot: left, form.right.slot: right},
             frozenset((left.key, right.key)),
-            None,
+            common(left.tuples, right.tuples),
             single,
         )
 
@@ -253,9 +270,19 @@ class Lacks(Owned[_Bucket]):
         """Add the matches whose deadline is over."""
         while (due := self.due()) is not None and due <= 2 * watermark:
             _, number, owner, key, held = heappop(self._deadlines)
+            stands = self._stands_in_all(key, held)
             self.parts[key].waiting.remove(held.entry)
-            if owner not in self.over:
+            if stands and owner not in self.over:
                 found.append((owner, number, held.row, None, held.last, due))
+
+    def _stands_in_all(self, key: Key, held: Held) -> bool:
+        """Whether a match is to be made of what stands: that of several partitions stands in all of
+        them when it is decided in the first one."""
+        if not self._form.partitioned or len(held.row.tuples or ()) == 1:
+            return True
+        first, *others = keys_in(key[0], held.row.tuples)
+        buckets = [self.parts.get(own) for own in others]
+        return key == first and all(each is not None and each.has(held) for each in buckets)
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can follow any more."""
@@ -274,3 +301,15 @@ class Lacks(Owned[_Bucket]):
 
     def copied(self, part: _Bucket) -> _Bucket:
         return part.copy()
+
+
+def _in_all(several: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Of what nothing forbids in some of the partitions of a document, what nothing forbids in any
+    that it has in common with it."""
+    times = Counter([each[1] for each in several])
+    seen: set[int] = set()
+    for each in several:
+        _, number, left, right, *_ = each
+        if number not in seen and times[number] == len(common(left.tuples, right.tuples) or ()):
+            yield each
+        seen.add(number)

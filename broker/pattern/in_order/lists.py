@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.pattern.in_order.asking import all_hold
-from broker.pattern.in_order.events import Candidate, Event, Key
+from broker.pattern.in_order.events import Candidate, Event
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.owned import Owned
+from broker.pattern.in_order.partitions import agreed, keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import AT_ONCE, Instance, Row, Tuples, by_variable, common
+from broker.pattern.instances import AT_ONCE, Instance, Row, by_variable
 from broker.pattern.plan import Window
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
@@ -124,7 +125,7 @@ class Lists(Owned[_Part]):
         for _, arrival, place, owner, key, _, row in events:
             if PENDING:
                 check()
-            for own in _keys(key, row) if partitioned else (key,):
+            for own in keys_in(key, row.tuples) if partitioned else (key,):
                 part = parts.get(own)
                 if part is None:
                     part = self.open(owner, own, _Part(last + 1))
@@ -143,7 +144,7 @@ class Lists(Owned[_Part]):
     def remember(self, events: Iterable[Event]) -> None:
         """Rows of which all matches are known."""
         for _, _, place, owner, key, _, row in events:
-            for own in _keys(key, row) if self._form.partitioned else (key,):
+            for own in keys_in(key, row.tuples) if self._form.partitioned else (key,):
                 part = self.parts.get(own)
                 if part is None:
                     part = self.open(owner, own, _Part(len(self._form.leaves)))
@@ -212,15 +213,11 @@ class Lists(Owned[_Part]):
         single = by_variable(rows)
         if form.whole and not all_hold(form.whole, Scope(single, length=end - start)):
             return None
-        tuples: Tuples = None
-        if form.partitioned:
-            for row in rows:
-                tuples = common(tuples, row.tuples)
         return Instance(
             *(start, end, start, end, AT_ONCE),
             dict(zip(self._slots, rows, strict=False)),
             frozenset([row.key for row in rows]),
-            tuples,
+            agreed(rows) if form.partitioned else None,
             single,
         )
 
@@ -246,8 +243,3 @@ class Lists(Owned[_Part]):
 
 _BEFORE, _AFTER = [-FOR_EVER], [FOR_EVER]
 """What stands before the first place, and behind the last one."""
-
-
-def _keys(key: Key, row: Row) -> Iterable[Key]:
-    """The keys of what a row is with where it must be in one partition with it."""
-    return [(key, each) for each in row.tuples or ()]
