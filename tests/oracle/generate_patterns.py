@@ -21,9 +21,11 @@ _FUNCTIONS = ("count", "sum", "avg", "min", "max", "first", "last")
 
 @dataclass
 class _Query:
-    """A query that is being written: its variables so far, by what binds them."""
+    """A query that is being written: its variables so far, by what binds them; `short_ones` is the
+    share of those that are of few blocks."""
 
     random: Random
+    short_ones: float = 0.0
     number: int = 0
     single: list[str] = field(default_factory=list)
     several: list[str] = field(default_factory=list)
@@ -176,7 +178,7 @@ class _Query:
 
     def text(self) -> str:
         random = self.random
-        short = random.random() < 0.25
+        short = bool(self.short_ones) and random.random() < self.short_ones
         pattern = self.short() if short else self.chain(2)
         if random.random() < 0.1 and not short:
             pattern += f" OR {self.chain(1)}"
@@ -243,11 +245,11 @@ class _Tied(_Query):
         return f" {{{self.condition(self.every() or ['k1'])}, {self.random.choice((2, 4, 6))}}}"
 
 
-def pattern_text(random: Random, *, tied: bool = False) -> str:
+def pattern_text(random: Random, *, tied: bool = False, short_ones: float = 0.0) -> str:
     """A query of Part 2 that the checks take, without a label; if it is to be `tied`, most of its
-    blocks have one value."""
+    blocks have one value. That share is of few blocks."""
     while True:
-        text = (_Tied if tied else _Query)(random).text()
+        text = (_Tied if tied else _Query)(random, short_ones).text()
         try:
             xscl.check([xscl.parse(text)])
         except xscl.XsclError:
@@ -276,7 +278,8 @@ def pattern_documents(
 def pattern_case(random: Random, *, tied: bool = False) -> Case:
     """Queries and a short stream: cut anyhow, late, restarted, revised, with more time at the end.
     Where they are `tied`, documents seldom have several keys."""
-    texts = [pattern_text(random, tied=tied) for _ in range(random.choice((1, 2, 3)))]
+    count = random.choice((1, 2, 3))
+    texts = [pattern_text(random, tied=tied, short_ones=0.25) for _ in range(count)]
     queries = [f"p{n}: {text}" for n, text in enumerate(texts)]
     if random.random() < 0.25:
         # Of an OR two matches may have the same documents, and only the engine tells them apart.
