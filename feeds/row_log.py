@@ -1,7 +1,8 @@
 """The log of numbered documents in the file of a spool: appending, reading, deleting.
 
 In: document rows, inside a transaction of the spool. Out: their numbers; rows by number, for
-readers in any process. Numbers only grow, and those of deleted rows are not used again.
+readers in any process. Numbers only grow, and those of deleted rows are not used again. Documents
+that were published together are one row (`packs`), with the number of the last of them.
 """
 
 from __future__ import annotations
@@ -16,27 +17,33 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from feeds import packs
 from feeds.rows import DocumentRow
 
-VERSION = 4
+VERSION = 5
 """The version of the spool's file, all tables together."""
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS document (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     source TEXT NOT NULL, id TEXT NOT NULL, streams TEXT NOT NULL, timestamp INTEGER NOT NULL,
-    dated INTEGER NOT NULL, revision INTEGER NOT NULL, xml BLOB NOT NULL, error TEXT,
+    dated INTEGER NOT NULL, revision INTEGER NOT NULL, count INTEGER NOT NULL DEFAULT 1,
+    xml BLOB NOT NULL, error TEXT,
     place TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0, sum INTEGER, chain INTEGER
 );
 """
 """`sum` is a checksum of the row, and `chain` one of all sums up to it; NULL in rows of former
-versions."""
+versions. With a `count` above 1 the row is a pack of so many documents, its `xml` their bytes and
+all else that they do not have in common."""
+_COUNTED = 5
+"""The version from which on rows have a `count`."""
 _ROW = "source, id, streams, timestamp, dated, revision, xml, error, place"
-_SUMMED = f"{_ROW}, taken"
-_INSERT = (
-    f"INSERT INTO document ({_SUMMED}, sum, chain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+SUMMED = f"{_ROW}, taken"
+INSERT = (
+    f"INSERT INTO document (seq, {SUMMED}, count, sum, chain)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_TEXTS = {"source", "id", "streams", "xml", "error", "place"}
+TEXTS = {"source", "id", "streams", "xml", "error", "place"}
 _CHUNK = 500
 """Rows that are deleted in one transaction."""
 
@@ -79,9 +86,20 @@ def create(path: Path) -> None:
 # -- inside a transaction ----------------------------------------------------------------------
 
 
-def values(row: DocumentRow, now: int) -> Values:
-    """The column values of a row stored at `now` (microseconds), its checksum behind them.
-    ValueError for a text that cannot be stored."""
+def packed(rows: Sequence[DocumentRow], now: int) -> list[Values]:
+    """The values of rows that are published together; ValueError as for `values`."""
+    found = []
+    for part in packs.together(rows):
+        row, count = part[0], len(part)
+        if count > 1:
+            row = row._replace(id="", timestamp=0, xml=packs.pack(part), place="")
+        found.append(values(row, now, count))
+    return found
+
+
+def values(row: DocumentRow, now: int, count: int = 1) -> Values:
+    """The column values of a row stored at `now` (microseconds), its count and its checksum behind
+    them. ValueError for a text that cannot be stored."""
     stored = (
         row.source,
         row.id,
@@ -94,21 +112,21 @@ def values(row: DocumentRow, now: int) -> Values:
         row.place,
         now,
     )
-    return (*stored, _sum(stored))
+    return (*stored, count, checksum(stored, count))
 
 
-def _sum(stored: Values) -> int:
-    """The checksum of a row, whose texts may be given as bytes. ValueError for a text that cannot
-    be stored."""
+def checksum(stored: Values, count: int) -> int:
+    """The checksum of a row, whose texts may be given as bytes; that of a pack is of its head,
+    which has those of its documents. ValueError for a text that cannot be stored."""
     source, id, streams, timestamp, dated, revision, xml, error, place, taken = stored
-    numbers = f"{timestamp} {dated} {revision} {taken}"
+    numbers = f"{timestamp} {dated} {revision} {taken}" + (f" {count}" if count != 1 else "")
     texts = (source, id, streams, error or "", place, numbers)
     # Encoding raises for a lone surrogate.
     packed = b"\0".join([t if isinstance(t, bytes) else t.encode() for t in texts])
-    return zlib.crc32(xml, zlib.crc32(packed))
+    return zlib.crc32(xml if count == 1 else packs.head(xml), zlib.crc32(packed))
 
 
-def _linked(sum: int, chain: int) -> int:
+def linked(sum: int, chain: int) -> int:
     """The chained checksum of a row behind one whose is `chain`."""
     return zlib.crc32(sum.to_bytes(4, "big"), chain)
 
@@ -124,80 +142,42 @@ def _streams(text: str) -> tuple[str, ...]:
 
 
 def insert(db: sqlite3.Connection, rows: Sequence[Values], chain: int) -> tuple[range, int]:
-    """Append rows behind one whose chained checksum is `chain`; returns their numbers, and the
-    chained checksum of the last."""
+    """Append rows behind one whose chained checksum is `chain`; returns the numbers of their
+    documents, and the chained checksum of the last."""
+    counts = [row[-2] for row in rows]
+    total = sum(counts)
+    number = newest(db) if total > len(rows) else None
     chained: list[Values] = []
-    for row in rows:
-        chain = _linked(row[-1], chain)
-        chained.append((*row, chain))
+    for row, count in zip(rows, counts, strict=True):
+        chain = linked(row[-1], chain)
+        number = None if number is None else number + count
+        chained.append((number, *row, chain))
     if len(chained) > 1:
-        db.executemany(_INSERT, chained[:-1])
-    last = (db.execute(_INSERT, chained[-1]).lastrowid if rows else None) or newest(db)
-    return range(last - len(rows) + 1, last + 1), chain
+        db.executemany(INSERT, chained[:-1])
+    last = (db.execute(INSERT, chained[-1]).lastrowid if rows else None) or newest(db)
+    return range(last - total + 1, last + 1), chain
 
 
 def chain_at(db: sqlite3.Connection, seq: int) -> int | None:
-    """The chained checksum of a row; None if it is not there, or has none."""
-    row = db.execute("SELECT chain FROM document WHERE seq = ?", (seq,)).fetchone()
-    return None if row is None else row[0]
-
-
-def damaged(db: sqlite3.Connection, after: int) -> tuple[list[int], list[range]]:
-    """The numbers of those rows after number `after` that are not as they were stored, and the
-    numbers between two rows that are missing."""
-    wrong: list[int] = []
-    missing: list[range] = []
-    before: tuple[int, int | None] | None = None
-    # What is damaged may be no text any more, which only bytes can be.
-    columns = [f"CAST({c} AS BLOB)" if c in _TEXTS else c for c in _SUMMED.split(", ")]
-    rows = db.execute(
-        f"SELECT seq, sum, chain, {', '.join(columns)} FROM document WHERE seq > ? ORDER BY seq",
-        (after,),
-    )
-    for seq, sum, chain, *stored in rows:
-        if before is not None and seq != before[0] + 1:
-            missing.append(range(before[0] + 1, seq))
-        elif sum is not None and not _is_sound(sum, chain, stored, before):
-            wrong.append(seq)
-        before = seq, chain
-    return wrong, missing
-
-
-def _is_sound(
-    sum: int, chain: int, stored: Sequence[Any], before: tuple[int, int | None] | None
-) -> bool:
-    try:
-        same = sum == _sum(tuple(stored))
-    except (TypeError, ValueError, AttributeError):
-        return False  # a value of another type
-    return same and (before is None or before[1] is None or chain == _linked(sum, before[1]))
-
-
-def spoil(db: sqlite3.Connection, seq: int, reason: str) -> str:
-    """Make a damaged row one that becomes a dead letter; returns its place."""
-    texts = db.execute(
-        "SELECT CAST(place AS BLOB), CAST(source AS BLOB), CAST(id AS BLOB), CAST(xml AS BLOB)"
-        " FROM document WHERE seq = ?",
-        (seq,),
+    """The chained checksum of a row; None if it is not there, or has none. -1 for a number inside
+    of a pack, at which nothing that was published has ended."""
+    row = db.execute(
+        f"SELECT seq, {_count(db)}, chain FROM document WHERE seq >= ? ORDER BY seq LIMIT 1", (seq,)
     ).fetchone()
-    place, source, id = [bytes(each or b"").decode("utf-8", "replace") for each in texts[:3]]
-    # Its identity may be another's now: what is not as it was must not replace or hide anything.
-    db.execute(
-        "UPDATE document SET error = ?, source = ?, id = ?, streams = '[]', place = ?,"
-        " timestamp = CAST(taken AS INTEGER), dated = 0, revision = 0, xml = ?, sum = NULL"
-        " WHERE seq = ?",
-        (reason, source, f"damaged:{seq}:{id}", place, texts[3] or b"", seq),
-    )
-    return place
+    if row is None or seq <= row[0] - row[1]:
+        return None
+    return row[2] if row[0] == seq else -1
 
 
 def delete(db: sqlite3.Connection, up_to_seq: int) -> int:
-    """Delete the oldest rows, up to and including a number and at most `_CHUNK` numbers at a time;
-    returns how many, 0 if there are none."""
-    return db.execute(
-        "DELETE FROM document WHERE seq <= ? AND seq < (SELECT min(seq) FROM document) + ?",
-        (up_to_seq, _CHUNK),
-    ).rowcount
+    """Delete the oldest rows that have no document after a number, at most `_CHUNK` of them;
+    returns how many documents those were, 0 if there are none."""
+    oldest = db.execute(
+        "SELECT seq, count FROM document WHERE seq <= ? ORDER BY seq LIMIT ?", (up_to_seq, _CHUNK)
+    ).fetchall()
+    if oldest:
+        db.execute("DELETE FROM document WHERE seq <= ?", (oldest[-1][0],))
+    return sum(count for _, count in oldest)
 
 
 def skip_numbers(db: sqlite3.Connection, seq: int) -> None:
@@ -217,8 +197,10 @@ def migrate(db: sqlite3.Connection, old: int) -> None:
     """Convert the table from an older version of the spool."""
     if old < 3:
         db.execute("ALTER TABLE document ADD COLUMN taken INTEGER NOT NULL DEFAULT 0")
-    for column in ("sum", "chain"):
-        db.execute(f"ALTER TABLE document ADD COLUMN {column} INTEGER")
+    if old < 4:
+        for column in ("sum", "chain"):
+            db.execute(f"ALTER TABLE document ADD COLUMN {column} INTEGER")
+    db.execute("ALTER TABLE document ADD COLUMN count INTEGER NOT NULL DEFAULT 1")
 
 
 # -- for readers in any process ----------------------------------------------------------------
@@ -233,22 +215,52 @@ def read_rows(where: Where, start_seq: int, end_seq: int) -> Iterator[DocumentRo
         if db is None:
             return
         cursor = db.execute(
-            f"SELECT seq, {_ROW} FROM document WHERE seq > ? AND seq <= ? ORDER BY seq",
-            (start_seq, end_seq),
+            f"SELECT seq, {_count(db)}, {_ROW} FROM document WHERE seq > ? ORDER BY seq",
+            (start_seq,),
         )
-        for seq, source, id, streams, timestamp, dated, revision, xml, error, place in cursor:
-            yield DocumentRow(
-                source,
-                id,
-                _streams(streams),
-                timestamp,
-                bool(dated),
-                seq,
-                bool(revision),
-                xml,
-                error,
-                place,
+        for seq, count, *columns in cursor:
+            if seq - count >= end_seq:
+                return
+            row = _row(seq, columns)
+            if count == 1:
+                yield row
+                continue
+            for each in _documents(row, count, where):
+                if start_seq < (each.seq or 0) <= end_seq:
+                    yield each
+
+
+def _row(seq: int, columns: Sequence[Any]) -> DocumentRow:
+    source, id, streams, timestamp, dated, revision, xml, error, place = columns
+    names = _streams(streams)
+    return DocumentRow(
+        source, id, names, timestamp, bool(dated), seq, bool(revision), xml, error, place
+    )
+
+
+def _documents(pack: DocumentRow, count: int, where: Where) -> list[DocumentRow]:
+    """The rows of the documents of a pack."""
+    source, _, streams, _, dated, last, revision = pack[:7]
+    first = (last or 0) - count + 1
+    try:
+        return [
+            DocumentRow(
+                source, id, streams, at, dated, seq, revision, xml, None, packs.place_of(source, id)
             )
+            for seq, (id, at, xml, _) in zip(
+                range(first, first + count), packs.unpack(pack.xml), strict=True
+            )
+        ]
+    except ValueError as error:
+        path = where.path if isinstance(where, Reader) else where
+        raise SpoolError(f"spool: {path}: documents {first} to {last} are damaged") from error
+
+
+def _count(db: sqlite3.Connection) -> str:
+    """How many documents a row has, as SQL: a file that is still of a former version has no column
+    for it."""
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    return "count" if found >= _COUNTED else "1"
 
 
 def last_seq(where: Where) -> int:
@@ -263,11 +275,16 @@ def seq_after(where: Where, start_seq: int, rows: int) -> int:
     with reading(where) as db:
         if db is None:
             return start_seq
-        (last,) = db.execute(
-            "SELECT max(seq) FROM (SELECT seq FROM document WHERE seq > ? ORDER BY seq LIMIT ?)",
-            (start_seq, rows),
-        ).fetchone()
-        return start_seq if last is None else int(last)
+        found = start_seq
+        for seq, count in db.execute(
+            f"SELECT seq, {_count(db)} FROM document WHERE seq > ? ORDER BY seq", (start_seq,)
+        ):
+            before = max(seq - count, start_seq)
+            if seq - before >= rows:
+                return int(before + rows)
+            rows -= seq - before
+            found = seq
+        return int(found)
 
 
 def sources(where: Where) -> list[str]:

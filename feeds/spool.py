@@ -28,8 +28,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from feeds import damage, hubs, requested, row_log, spool_file
 from feeds import feed_state as states
-from feeds import hubs, requested, row_log, spool_file
 from feeds.batches import Batch as Batch
 from feeds.batches import new_rows, state_after, update_hub
 from feeds.fair_lock import FairLock
@@ -151,7 +151,7 @@ class Spool(AbstractContextManager["Spool"]):
         another failure of the file.
         """
         now = self._microseconds()
-        group = _Group([row_log.values(row, now) for row in rows])
+        group = _Group(row_log.packed(rows, now))
         self._waiting.append(group)
         with self._lock:
             # The first thread that gets the lock writes the groups of all that wait for it.
@@ -235,8 +235,9 @@ class Spool(AbstractContextManager["Spool"]):
         SpoolError."""
         try:
             with self._transaction():
-                wrong, missing = row_log.damaged(self._db, after)
-                return [row_log.spoil(self._db, seq, _SPOILED) for seq in wrong], missing
+                wrong, missing = damage.find(self._db, after)
+                places = [damage.spoil(self._db, each, _SPOILED) for each in wrong]
+                return [place for each in places for place in each], missing
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
 

@@ -17,6 +17,7 @@ from broker.service.core.errors import Busy, DiskFailed, DiskFull, Draining, Inv
 from broker.sources.documents import json_object, microseconds
 from broker.state.disk import free
 from broker.state.relations import MatchRelations
+from feeds.packs import place_of
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolError, SpoolFull
 from xscl.stage1.document import encode_text
@@ -150,7 +151,7 @@ def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
         raise Invalid(f"document {line} is dated outside of the calendar", "timestamp")
     source = document.source_in(stream)
     id = document.id or str(uuid.uuid4())
-    place = f"{source}/{id}"
+    place = place_of(source, id)
     if _CONTROL.search(place):
         name = "id" if _CONTROL.search(id) else "source"
         raise Invalid(f"the {name} of document {line} holds control characters", name)

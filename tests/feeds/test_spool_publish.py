@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from feeds.packs import MOST
 from feeds.spool import Spool, SpoolFull, read_rows
 from tests.feeds.data import ROOT
 from tests.feeds.spooling import A, batch, item, posted, rows
@@ -113,6 +114,7 @@ def test_text_that_cannot_be_stored_is_the_caller_s_own_problem(spool: Spool) ->
 PUBLISHER = """
 import sys, threading
 from pathlib import Path
+from feeds.packs import MOST
 from feeds.spool import Spool
 from tests.feeds.spooling import posted
 
@@ -175,11 +177,11 @@ def test_what_was_let_go_is_given_back(spool: Spool) -> None:
         spool.publish([posted(str(n), b"x" * 8_000) for n in range(start, start + 500)])
     spool._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = spool.path.stat().st_size
-    assert spool.trim(4_900) == 4_900
+    assert 4_900 - MOST < spool.trim(4_900) <= 4_900
     assert spool.compact() > 1_000
     spool._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert spool.path.stat().st_size < before / 2
-    assert [row.seq for row in rows(spool)] == list(range(4_901, 5_001))
+    assert [row.seq for row in spool.read(4_900, 9_999)] == list(range(4_901, 5_001))
 
 
 def test_a_copy_holds_what_was_there(spool: Spool, tmp_path: Path) -> None:
