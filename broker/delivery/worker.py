@@ -261,6 +261,8 @@ class DeliveryWorker:
         _log.error("the mailbox cannot be used; trying again: %s", text)
 
     def _wake_from_any_thread(self, names: Collection[str] | None) -> None:
+        if names is not None and not self._runners:
+            return  # one that is made later reads what is in the log by then
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._wake, names)

@@ -148,10 +148,14 @@ def response(problem: Problem) -> Response:
     return Response(body, status, problem.headers, MEDIA_TYPE)
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+"""`json.dumps` makes one for each text."""
+
+
 def to_json(value: object) -> bytes:
     """JSON in UTF-8. A lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
-        return json.dumps(value, ensure_ascii=False).encode()
+        return _ENCODER.encode(value).encode()
     except UnicodeEncodeError:
         return json.dumps(value).encode()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -197,7 +196,7 @@ class SingleProtocol(BoundedProtocol):
             outcome.known,
             outcome.first,
             outcome.last,
-            _json(outcome.ids[0]),
+            problems.to_json(outcome.ids[0]),
         )
         self._send(cycle, 202, _HEAD % len(body), body)
 
@@ -246,7 +245,3 @@ def _is_plain_xml(header: bytes) -> bool:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("latin-1")
-
-
-def _json(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode()
