@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +10,23 @@ from contextlib import contextmanager
 _LARGE = 1_000
 """Queries; fewer leave too little to be worth it."""
 
+MANY = 10_000
+"""Queries from which on what is made of them is worth freezing."""
+
 
 def collect_rarely() -> None:
     """For a process that keeps very many objects, such as the documents in a window. With Python's
     own thresholds the collector takes a sixth of its time."""
     gc.set_threshold(10_000, 20, 50)
+
+
+def freeze() -> None:
+    """Let the collector never look again at what is there now, until the process ends: very many
+    objects that stay. Within `growing`, or it goes through all of them once when that ends."""
+    gc.freeze()
+    # Unfrozen at exit, when extension modules look for leaked objects.
+    atexit.unregister(gc.unfreeze)
+    atexit.register(gc.unfreeze)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from broker.join.time_lists import flatten, within
 from broker.model import UNBOUNDED
 from broker.query.canonical import Canonical
 from broker.query.catalog import Catalog
-from xscl.growth import growing
+from xscl.growth import MANY, freeze, growing
 from xscl.interruption import PENDING, check
 from xscl.normal.template import Template
 
@@ -94,6 +94,8 @@ class Joiner:
             for template, canonicals in fresh.items():
                 self.templates.added(template, canonicals)
                 self._add(self.templates.shapes[template], canonicals)
+            if len(dirty) >= MANY:
+                freeze()
         if self._postings is None:
             self._postings = self._load()
 

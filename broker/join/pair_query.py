@@ -64,12 +64,12 @@ class Plan:
     `first_doc` are the widest of its subscribers.
     """
 
-    __slots__ = ("_known", "_shape", "canonical", "first_doc", "ordered", "window")
+    __slots__ = ("_known", "canonical", "first_doc", "ordered", "shape", "window")
 
     def __init__(self, canonical: Canonical, shape: Template) -> None:
         self.canonical = canonical
         self.ordered = isinstance(shape.operators, FollowedBy)
-        self._shape = shape
+        self.shape = shape
         self._known: dict[tuple[Layout, ...], Single | None] | None = None
         """Caches by the layouts of the documents, None before the first candidate: most queries
         never have one."""
@@ -97,12 +97,12 @@ class Plan:
 
     @property
     def blocks(self) -> int:
-        return self._shape.blocks
+        return self.shape.blocks
 
     def pairs(self) -> list[tuple[int, int]]:
         """The pairs of variables that its joins compare, the left block's variable first."""
         variables = self.canonical.variables
-        return [(variables[a], variables[b]) for a, b in self._shape.joins]
+        return [(variables[a], variables[b]) for a, b in self.shape.joins]
 
     def candidates(self, records: Sequence[Record], most: int) -> Sequence[Candidate] | None:
         """The matches of regular documents with this signature: one for each distinct choice of
@@ -126,7 +126,7 @@ class Plan:
     def _single(self, layouts: tuple[Layout, ...]) -> Single | None:
         """The candidate's nodes where each variable has one, which the signature has compared."""
         nodes: list[int] = []
-        own = zip(self._shape.nodes, self.canonical.variables, strict=True)
+        own = zip(self.shape.nodes, self.canonical.variables, strict=True)
         for (block, _), variable in own:
             found = layouts[block].nodes.get(variable, ())
             if len(found) != 1:
@@ -134,14 +134,14 @@ class Plan:
             nodes.append(found[0][0])
         selected = self.canonical.selected
         lists: dict[int, tuple[int, ...]] = {
-            p: (nodes[p],) for pair in self._shape.joins for p in pair
+            p: (nodes[p],) for pair in self.shape.joins for p in pair
         }
         return tuple([n if p in selected else None for p, n in enumerate(nodes)]), lists
 
     def _alternatives(self, records: Sequence[Record], most: int) -> list[list[Alternative]] | None:
         """The choices where variables have several nodes, or none: of each list one makes a
         match. None if there are more than `most` combinations of these, before any is made."""
-        own = [records[block] for block, _ in self._shape.nodes]
+        own = [records[block] for block, _ in self.shape.nodes]
         found = [
             record.layout.nodes.get(variable, ())
             for record, variable in zip(own, self.canonical.variables, strict=True)
@@ -150,13 +150,13 @@ class Plan:
             return [[]]
         selected = self.canonical.selected
         alternatives: list[list[Alternative]] = []
-        joined = {p for pair in self._shape.joins for p in pair}
+        joined = {p for pair in self.shape.joins for p in pair}
         count = 1
         for p in sorted(selected - joined):
             count *= len(found[p])
             alternatives.append([{p: (node, ())} for node, _ in found[p]])
         sides: list[list[dict[int, list[int]]]] = []
-        for pair in self._shape.joins:
+        for pair in self.shape.joins:
             nodes: list[dict[int, list[int]]] = [{}, {}]
             for by_code, p in zip(nodes, pair, strict=True):
                 for node, rows in found[p]:
@@ -165,14 +165,14 @@ class Plan:
             sides.append(nodes)
         if count > most:
             return None
-        for pair, nodes in zip(self._shape.joins, sides, strict=True):
+        for pair, nodes in zip(self.shape.joins, sides, strict=True):
             alternatives.append(list(_joined(pair, nodes, selected)))
         return alternatives
 
     def _chosen(self, choice: Iterable[Alternative]) -> Single:
         chosen = {p: place for part in choice for p, place in part.items()}
         return (
-            tuple([chosen[p][0] if p in chosen else None for p in range(len(self._shape.nodes))]),
+            tuple([chosen[p][0] if p in chosen else None for p in range(len(self.shape.nodes))]),
             {p: every for p, (_, every) in chosen.items() if every},
         )
 

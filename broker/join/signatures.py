@@ -126,10 +126,12 @@ class Signatures:
         """Let the signature decide queries of two blocks."""
         by_link, right, left = self._by_link, self.right, self.left
         for plan in plans:
-            pairs = plan.pairs()
+            joins = plan.shape.joins
             self.both_orders += not plan.ordered
-            if len(pairs) == 1:
-                ((one, other),) = pairs
+            if len(joins) == 1:
+                ((a, b),) = joins
+                variables = plan.canonical.variables
+                one, other = variables[a], variables[b]
                 link = one << 32 | other
                 if link not in by_link and one not in left:
                     # Most are new, and need no more than this.
@@ -141,7 +143,7 @@ class Signatures:
                     else:
                         _put(right, other, one, link)
                     continue
-            self._need(pairs).add(plan)
+            self._need(plan.pairs()).add(plan)
         self.forget()
 
     def remove(self, plan: Plan) -> None:

@@ -110,12 +110,13 @@ class Canonical:
         """The definitions of all positions, made again."""
         return self.trees[: len(self.variables)]
 
-    def join(self, subscription: Subscription) -> None:
+    def join(self, subscription: Subscription) -> bool:
+        """Add a subscriber; returns whether it is the first."""
         before = self._subscribers
         self._audiences = None
         if before is None:
             self._subscribers = subscription
-            return
+            return True
         if not isinstance(before, dict):
             before = self._subscribers = {before.number: before}
         if self._asked is None:
@@ -128,6 +129,7 @@ class Canonical:
         self._asked[windows] = self._asked.get(windows, 0) + 1
         if self._widest is not None:
             self._widest = tuple(map(max, self._widest, windows))
+        return False
 
     def begin(self, first_doc: int) -> None:
         """Note that a subscriber other than the first matches from this document on."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Protocol
 
 from broker.query.canonical import Canonical, Subscription
@@ -150,67 +151,73 @@ class Catalog:
         assert definitions is not None
         count, size, numbers = len(queries), len(shape.template.nodes), self.variables
         template = self.templates.setdefault(shape.template, len(self.templates))
-        texts = definitions.columns([compiled.literals for _, compiled, _ in queries])
-        ids = [
+        literals = [compiled.literals for _, compiled, _ in queries]
+        columns: list[int | Sequence[int]] = [
             numbers.number(definitions.fixed(place)) if own is None else numbers.numbers(own)
-            for place, own in enumerate(texts)
+            for place, own in enumerate(definitions.columns(literals))
         ]
-        rows = zip(*[repeat(i, count) if isinstance(i, int) else i for i in ids], strict=True)
+        rows = zip(*[repeat(c, count) if isinstance(c, int) else c for c in columns], strict=True)
         fresh: list[Canonical] = []
-        windows_of = shape.windows_by_text()
-        deliver, subscriptions = shape.deliver, self.subscriptions
-        spans: dict[int, int] = {}
-        for (number, compiled, first_doc), own in zip(queries, rows, strict=True):
-            literals, id, publish = compiled.literals, compiled.id, compiled.publish
-            canonical = self._canonical(shape, template, own[:size], own[size:], literals)
-            windows = windows_of(literals)
+        windows = [*map(shape.windows_by_text(), literals)]
+        every = zip(queries, rows, windows, shape.deliver_all(literals), strict=True)
+        subscriptions, dirty = self.subscriptions, self.dirty
+        for (number, compiled, first_doc), own, within, delivery in every:
+            bound, id, publish = compiled.literals, compiled.id, compiled.publish
+            canonical = self._canonical(shape, template, own[:size], own[size:], bound)
             subscription = subscriptions[id] = Subscription(
                 number,
                 id,
                 compiled.text,
                 publish,
                 first_doc,
-                windows,
-                deliver(literals),
+                within,
+                delivery,
                 shape,
-                literals,
+                bound,
                 canonical,
             )
-            if not canonical.subscribed:
+            if canonical.join(subscription):
                 fresh.append(canonical)
-            canonical.join(subscription)
-            span = windows[-1]
-            spans[span] = spans.get(span, 0) + 1
             if publish is not None:
                 self.published[publish] = id
                 self._note_stream(publish)
-            self.dirty.add(canonical.number)
+            dirty.add(canonical.number)
         single = shape.template.blocks == 1
-        self._spans.update({0: count} if single else spans)
-        if fresh:
-            self._use_alike(shape, ids, fresh)
+        self._spans.update({0: count} if single else map(itemgetter(-1), windows))
+        if not fresh:
+            return
+        if len(fresh) < count:
+            literals = [next(iter(each.subscribers.values())).literals for each in fresh]
+            left = zip(*[each.variables + each.quantified for each in fresh], strict=True)
+            columns = [c if isinstance(c, int) else o for c, o in zip(columns, left, strict=True)]
+        self._use_alike(shape, columns, fresh, literals)
 
     def _use_alike(
-        self, shape: Shape, ids: Sequence[int | list[int]], fresh: Sequence[Canonical]
+        self,
+        shape: Shape,
+        columns: Sequence[int | Sequence[int]],
+        fresh: Sequence[Canonical],
+        literals: Sequence[Literals],
     ) -> None:
-        """Enter what the first queries of canonical ones need, where each place has one variable
-        for all of them or one each."""
-        shared = {each for each in ids if isinstance(each, int)}
+        """Enter what the first queries of canonical ones need, with their literals: by place they
+        have the same variable or one each."""
+        shared = {each for each in columns if isinstance(each, int)}
         for number in shared:
             self.variables.use_by(number, len(fresh))
-        if len(shared) < len(ids):
-            self.variables.use_each([{*c.variables, *c.quantified} - shared for c in fresh])
-        literals = [next(iter(canonical.subscribers.values())).literals for canonical in fresh]
+        own = [each for each in columns if not isinstance(each, int)]
+        if own:
+            self.variables.use_columns(own, shared)
         form, forms = shape.blueprint.definitions, shape.forms
         for tie in shape.ties:
             position, parent, _, _ = tie
-            below, above = ids[position], 0 if parent is None else ids[parent]
+            below, above = columns[position], 0 if parent is None else columns[parent]
             edges: int | list[int]
-            if isinstance(below, int) and isinstance(above, int):
-                edges = above << 32 | below
+            if isinstance(above, int):
+                high = above << 32
+                edges = high | below if isinstance(below, int) else [high | b for b in below]
             else:
-                own = [c.variables + c.quantified for c in fresh]
-                edges = [(0 if parent is None else v[parent]) << 32 | v[position] for v in own]
+                lower = repeat(below) if isinstance(below, int) else below
+                edges = [a << 32 | b for a, b in zip(above, lower, strict=False)]
             self.edges.use_alike(fresh, tie, edges, form, forms, literals)
         for stream in shape.delivery.streams:
             self.read[stream] += len(fresh)

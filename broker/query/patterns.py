@@ -13,13 +13,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.model import UNBOUNDED
-from broker.pattern.compiling import plan
-from broker.pattern.in_order.forms import form_of
-from broker.pattern.in_order.standing import Shared
-from broker.pattern.plan import Plan, Tap
 from broker.pattern.reading import named_in, streams_of
 from broker.pattern.values import path_text
 from xscl import ast
@@ -30,6 +26,10 @@ from xscl.errors import Source, Span
 from xscl.normal.lower import rebuilt
 from xscl.normal.normalize import nested_query
 from xscl.syntax.printer import MARK, split_query
+
+if TYPE_CHECKING:
+    from broker.pattern.in_order.standing import Shared
+    from broker.pattern.plan import Plan, Tap
 
 TAP = "~tap-"
 """What the ids of taps begin with; users cannot write such a name."""
@@ -96,6 +96,11 @@ class PatternQuery:
 
 def pattern_query(resolved: ResolvedQuery) -> PatternQuery:
     """The compiled form of a checked query for which `holds_pattern`."""
+    # Imported for the first event pattern: that takes a third of the start of a command.
+    from broker.pattern.compiling import plan
+    from broker.pattern.in_order.forms import form_of
+    from broker.pattern.in_order.standing import Shared
+
     nested: dict[str, ResolvedQuery] = {}
     streams: dict[int, str] = {}
     for term in streams_of(resolved.query):

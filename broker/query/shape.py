@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import repeat
 from operator import itemgetter
 from weakref import WeakValueDictionary
 
@@ -100,6 +101,12 @@ class Shape:
             return found
 
         return windows
+
+    def deliver_all(self, literals: Sequence[Literals]) -> Iterable[Delivery]:
+        """The same as `deliver` for very many."""
+        if not self._own_delivery:
+            return repeat(self.delivery, len(literals))
+        return map(self.deliver, literals)
 
     def deliver(self, literals: Literals) -> Delivery:
         if not self._own_delivery:

@@ -8,7 +8,9 @@ that: a query matches from its first document on, and is witnessed under the new
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 from typing import cast
 
 from xscl.compact import Uses
@@ -67,6 +69,21 @@ class Variables(Mapping[str, int]):
             for number in numbers:
                 if pop(number, None) is None:
                     add(number)
+
+    def use_columns(self, columns: Sequence[Sequence[int]], other: Set[int]) -> None:
+        """The same, where a query's variables are its row of these columns, without the others."""
+        idle = self._idle
+        numbers = [*chain.from_iterable(columns)]
+        different = {*numbers}
+        if (
+            len(different) == len(numbers)
+            and different.isdisjoint(other)
+            and idle.keys() >= different
+        ):
+            # Each gets its first user, as where queries differ in constants.
+            deque(map(idle.__delitem__, numbers), 0)
+        else:
+            self.use_each([{*row} - other for row in zip(*columns, strict=True)])
 
     def release(self, texts: Iterable[str]) -> None:
         """Undo `use`, by the texts of the definitions."""

@@ -58,6 +58,10 @@ class Forms:
     def compiled(self, rows: Sequence[Row]) -> list[Compiled]:
         """The compiled queries of rows, compiled from the text where shape or literals lack."""
         known = self._known
+        _, ids, texts, shapes, own, publish, _ = zip(*rows, strict=True)
+        if known.keys() >= {*shapes} and None not in own:
+            found = map(known.__getitem__, shapes)
+            return [*map(Compiled, ids, texts, publish, found, map(tuple, own))]
         return [
             Compiled(id, text, publish, known[shape], tuple(literals))
             if shape in known and literals is not None

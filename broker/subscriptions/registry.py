@@ -6,8 +6,6 @@ Of a paused or suspended subscription memory has its id and text only.
 
 from __future__ import annotations
 
-import atexit
-import gc
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,12 +24,11 @@ from broker.subscriptions.forms import Forms
 from broker.subscriptions.gaps import Gaps, read_gaps
 from broker.subscriptions.published_streams import Streams
 from broker.subscriptions.stage1 import Stage1
-from xscl.growth import growing
+from xscl.growth import MANY, freeze, growing
 
 _CHANGES = "changes"
 _CHUNK = 10_000
-"""Rows read from the store at once; also the number of queries from which on they are frozen for
-the garbage collector."""
+"""Rows read from the store at once."""
 _FEW = 12
 """Rows that are written one by one."""
 
@@ -108,20 +105,24 @@ class Registry:
             ):
                 active: list[Query] = []
                 compiled = self.forms.compiled(chunk)
-                for (number, *_, first_doc), query in zip(chunk, compiled, strict=True):
-                    counts_from = gaps[number][-1].to_doc if number in gaps else first_doc
-                    if counts_from is None:
-                        self._hold(Halted(number, query))
-                    else:
-                        active.append((number, query, counts_from))
+                numbers, *_, firsts = zip(*chunk, strict=True)
+                if not gaps and None not in firsts:
+                    active += zip(numbers, compiled, firsts, strict=True)
+                else:
+                    for number, query, first_doc in zip(numbers, compiled, firsts, strict=True):
+                        counts_from = gaps[number][-1].to_doc if number in gaps else first_doc
+                        if counts_from is None:
+                            self._hold(Halted(number, query))
+                        else:
+                            active.append((number, query, counts_from))
                 self._last = chunk[-1][0]
                 self.catalog.add_all(active)
                 self.stage1.synchronize()
             self.catalog.variables.loaded()
+            self._freeze()
         with self.store.transaction():
             self._write_variables()
             self.forms.loaded()
-        self._freeze()
 
     def known(self, id: str) -> Subscription | Halted | None:
         """The subscription of an id, active or not."""
@@ -160,13 +161,14 @@ class Registry:
         self.check(fresh)
         replaced = {query.id: None for query in fresh if self.known(query.id) is not None}
         new = {query.id for query in fresh}
-        with growing(len(fresh)), self._changing():
-            self._withdraw([*replaced])
-            first, self._last = self._last + 1, self._last + len(fresh)
-            self._enter([(n, query, first_doc) for n, query in enumerate(fresh, first)])
-            self.stage1.synchronize()
-            self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
-        self._freeze()
+        with growing(len(fresh)):
+            with self._changing():
+                self._withdraw([*replaced])
+                first, self._last = self._last + 1, self._last + len(fresh)
+                self._enter([(n, query, first_doc) for n, query in enumerate(fresh, first)])
+                self.stage1.synchronize()
+                self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
+            self._freeze()
         return [
             Subscribed(
                 query.id,
@@ -180,12 +182,9 @@ class Registry:
         """Freeze very many subscriptions for the garbage collector: else each of its full
         collections would scan them all in vain."""
         count = len(self.catalog.subscriptions)
-        if count >= max(_CHUNK, 2 * self._settled):
+        if count >= max(MANY, 2 * self._settled):
             self._settled = count
-            gc.freeze()
-            # Unfrozen at exit, when extension modules look for leaked objects.
-            atexit.unregister(gc.unfreeze)
-            atexit.register(gc.unfreeze)
+            freeze()
 
     def check(self, fresh: Sequence[Compiled]) -> None:
         """Whether the streams that new queries publish go with those there. Raises `XsclError`."""

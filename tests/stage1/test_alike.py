@@ -39,8 +39,10 @@ def queries(rng: random.Random, count: int) -> list[Compiled]:
     for number in range(count):
         chosen = rng.choice(FILTERS).replace("{}", "%s")
         filters = chosen % tuple(rng.choice(VALUES) for _ in range(chosen.count("%s")))
+        other = rng.choice(("", f"[./a = '{rng.choice(VALUES)}']"))
         text = (
-            f"q{number}: S//item->x{filters}[./k->l] FOLLOWED BY {{l = m, 1 day}} S//b->y[./k->m]"
+            f"q{number}: S//item->x{filters}[./k->l] FOLLOWED BY {{l = m, 1 day}}"
+            f" S//b->y{other}[./k->m]"
         )
         (query,) = xscl.check([xscl.parse(text)]).queries
         found.append(prepared.compile_query(query))

@@ -295,6 +295,20 @@ class ConstantIndex:
             bounds.add(float(constant), number)
         return number
 
+    def add_all(self, test: Test, constants: Sequence[str | float]) -> Sequence[int]:
+        """Add constants of a test, as `add` does; returns their numbers."""
+        numbers, different = self._numbers.setdefault(test, {}), {*constants}
+        if (
+            test is not _Comparator.EQUAL
+            or len(different) < len(constants)
+            or not numbers.keys().isdisjoint(different)
+        ):
+            return [self.add(test, constant) for constant in constants]
+        first = self._next
+        self._next += len(constants)
+        numbers.update(zip(constants, range(first, self._next), strict=True))
+        return range(first, self._next)
+
     def remove(self, test: Test, constant: str | float) -> int:
         """Undo one `add`; returns the number of the constant."""
         number = self._numbers[test][constant]

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from lxml import etree
@@ -31,7 +32,7 @@ from xscl.stage1.constants import (
     is_unvarying,
     selectivity,
 )
-from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
+from xscl.stage1.groups import ENTRIES, Entry, Group, Tests, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.outlines import Outlines
 from xscl.stage1.tree import forget_tree
@@ -207,6 +208,8 @@ class Matcher:
         alike = self._alike[edges.kind]
         columns = alike.columns(edges.definition.steps, edges.literals[at:])
         always = alike.always()
+        if always is not None and self._add_columns(alike, always, ids[at:], columns):
+            return
         ready: dict[int, tuple[Group, list[tuple[int, int, ConstantIndex, Test]]]] = {}
         for place, constants in enumerate(zip(*columns, strict=True), at):
             id = ids[place]
@@ -228,6 +231,43 @@ class Matcher:
             index, test = alike.atoms[trigger]
             atom = (test, constants[trigger])
             self._enter(Entry(id, id >> 32, id & 0xFFFF_FFFF, group, tests, atom), index)
+
+    def _add_columns(
+        self,
+        alike: _Alike,
+        trigger: int,
+        ids: Sequence[int],
+        columns: Sequence[Sequence[str | float | None]],
+    ) -> bool:
+        """Add edges of one form with these constants by filter, which one filter finds whatever its
+        constant is; False if they have to be added one by one, as some are known or no atoms."""
+        group = alike.groups.get(trigger)
+        if (
+            group is None
+            or not group.stands()
+            or any(None in column for column in columns)
+            or not self.edges.keys().isdisjoint(ids)
+        ):
+            return False
+        known = cast(Sequence[Sequence[str | float]], columns)
+        tests: Iterable[Tests] = repeat((), len(ids))
+        others = [
+            [(step, Check(index, test, constant)) for constant in known[n]]
+            for n, step, index, test in alike.others(trigger)
+        ]
+        if others:
+            tests = zip(*others, strict=True)
+        index, test = alike.atoms[trigger]
+        constants = known[trigger]
+        entries = [
+            Entry(id, id >> 32, id & 0xFFFF_FFFF, group, own, (test, constant))
+            for id, own, constant in zip(ids, tests, constants, strict=True)
+        ]
+        self.edges.update(zip(ids, entries, strict=True))
+        found = group.by_constant
+        for number, entry in zip(index.add_all(test, constants), entries, strict=True):
+            found[number] = ENTRIES.add(found[number], entry) if number in found else entry
+        return True
 
     def change(self, edges: Iterable[tuple[int, Edge | None]]) -> None:
         """Add or replace these edges from the next document on; those that are None are removed."""

@@ -13,8 +13,6 @@ import xscl
 from broker import advice
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import StateType, console, plural
-from broker.pattern.answers import answers
-from broker.pattern.growth import growth
 from broker.price import MANY as DEAR
 from broker.price import Price, Prices
 from broker.query.prepared import Compiled, compile_query
@@ -103,6 +101,9 @@ def _about(number: float) -> str:
 def _answers(name: str, query: Compiled) -> Iterator[str]:
     """When event patterns answer, and what they may cost: a query, and those in its FROM."""
     if (pattern := query.own_pattern) is not None:
+        from broker.pattern.answers import answers
+        from broker.pattern.growth import growth
+
         yield f"{name} answers {answers(pattern.plan)}"
         yield f"  {growth(pattern.plan)}"
     for inner in query.nested:
