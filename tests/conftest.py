@@ -66,7 +66,6 @@ SLOW = (
     "feeds/test_hostile.py",
     "feeds/test_killed.py",
     "feeds/test_real_feeds.py",
-    "feeds/test_report.py",
     "feeds/test_samples.py",
     "feeds/test_security.py",
     "feeds/test_spool_publish.py",
