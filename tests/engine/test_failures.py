@@ -184,7 +184,7 @@ def test_whatever_fails_is_as_if_it_had_not_been_tried(seed: int, tmp_path: Path
     def told(matches: list[Match]) -> list[tuple[str, str]]:
         return sorted((m.id, m.result) for m in matches)
 
-    for _ in range(50):
+    for _ in range(35):
         known = [*twin.sound.subscriptions]
         what = r.choice(["in", "out", "pause", "resume", "limit", "history", *["documents"] * 4])
         if what == "documents":

@@ -98,7 +98,7 @@ def literals_of(r: Random) -> list[str]:
     ]
     levels: tuple[Level, ...] = ("core", "full")
     for level in levels:
-        for _ in range(45):
+        for _ in range(25):
             for event in case(r, level).events:
                 if isinstance(event, Subscribe):
                     found += [query.text for query in checked(event.text)]

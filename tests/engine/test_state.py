@@ -294,10 +294,10 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_doubled(tmp_path: 
         )
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"ready\n"
-        if kills < 6:
+        if kills < 4:
             with suppress(subprocess.TimeoutExpired):
                 worker.wait(rng.uniform(0.05, 1.5))
-        if worker.poll() is None and kills < 6:
+        if worker.poll() is None and kills < 4:
             os.kill(worker.pid, signal.SIGKILL)
             kills += 1
         printed, _ = worker.communicate()

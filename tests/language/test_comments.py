@@ -63,7 +63,7 @@ def test_the_demo_keeps_its_own() -> None:
 
 
 @given(st.data())
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=150)
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=80)
 def test_comments_anywhere(data: st.DataObject) -> None:
     trees = data.draw(st.lists(strategies.queries(2), min_size=1, max_size=2))
     text = format_file(ast.File(tuple(trees), span=parse("").span))
