@@ -73,7 +73,7 @@ WIDTH = 5
 """Integers of a row of a witness."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Witness:
     """Rows of one document: var1, var2, node1, node2 and value, `WIDTH` unsigned integers of 64
     bits, one after the other. So the document's own node, -1, is 2**64 - 1.
@@ -88,11 +88,19 @@ class Witness:
     `outline` is that of the document.
     """
 
-    flat: list[int] = field(default_factory=list)
-    text: dict[int, str] = field(default_factory=dict)
-    num: dict[int, float] = field(default_factory=dict)
-    texts: dict[int, str] = field(default_factory=dict)
-    outline: Outline | None = None
+    flat: list[int]
+    text: dict[int, str]
+    num: dict[int, float]
+    texts: dict[int, str]
+    outline: Outline | None
+
+    def __init__(self) -> None:
+        # One is made for each document; a factory for each field would take twice as long.
+        self.flat = []
+        self.text = {}
+        self.num = {}
+        self.texts = {}
+        self.outline = None
 
     def __len__(self) -> int:
         return len(self.flat) // WIDTH
