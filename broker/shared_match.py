@@ -261,12 +261,15 @@ def each_match(found: Iterable[SharedMatch]) -> list[Match]:
 
 def count_matches(found: Iterable[SharedMatch]) -> int:
     """How many matches these are, of all subscribers."""
-    return sum(map(len, found))
+    return sum([len(shared.queries) for shared in found])
 
 
 def portions(found: Sequence[SharedMatch], most: int) -> Iterator[Sequence[SharedMatch]]:
     """The same in parts, in order, each of at most so many matches of subscribers, or of one that
     is shared by more."""
+    if found and count_matches(found) <= most:
+        yield found
+        return
     first = size = 0
     for place, shared in enumerate(found):
         if size and size + len(shared) > most:

@@ -13,7 +13,7 @@ import struct
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 
-from broker.delivery.tables import marked
+from broker.delivery.tables import insert, marked
 
 LARGEST = 16 << 10
 """Bytes of documents up to which a match refers to them. Of larger ones it may publish a small
@@ -40,10 +40,13 @@ class Documents:
         """The packed numbers of the documents of each of these matches, which are stored next."""
         rows: list[tuple[int, bytes]] = []
         numbers = [[self._number(xml, rows) for xml in documents] for documents in matches]
-        db.executemany("INSERT INTO document VALUES (?, ?)", rows)
-        db.executemany(
-            "INSERT INTO referred VALUES (?1, ?2) ON CONFLICT DO UPDATE SET matches = matches + ?2",
-            Counter([number for each in numbers for number in {*each}]).items(),
+        insert(db, "document (number, xml)", rows)
+        more = Counter([number for each in numbers for number in {*each}])
+        insert(
+            db,
+            "referred (document, matches)",
+            [*more.items()],
+            "ON CONFLICT DO UPDATE SET matches = matches + excluded.matches",
         )
         return [*map(_packed, numbers)]
 

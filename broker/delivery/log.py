@@ -18,7 +18,7 @@ from broker.delivery.caches import Caches
 from broker.delivery.channels import subscription_numbers
 from broker.delivery.documents import LARGEST, REMEMBERED, Documents
 from broker.delivery.model import Delivered
-from broker.delivery.tables import Database, count
+from broker.delivery.tables import Database, count, insert
 from broker.delivery.throttle import MOST, Throttles
 from broker.model import MICROSECONDS, Match
 from broker.shared_match import SharedMatch
@@ -147,11 +147,7 @@ class Log:
             encoded = head.encode("utf-8", "surrogatepass")
             ids_of_all = match.ids or None
             values.append((n, audience, now, before, encoded, result, ids_of_all, docs or None))
-        db.executemany(
-            "INSERT INTO match (n, audience, taken, left_out, head, result, ids, docs) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            values,
-        )
+        insert(db, "match (n, audience, taken, left_out, head, result, ids, docs)", values)
 
     def _admitted(
         self,

@@ -62,7 +62,7 @@ class Rendering:
     parts in them. It is `several` if several subscribers have the match; then what is derived is
     made once for all of them."""
 
-    __slots__ = ("_content", "_documents", "contents", "docs", "places", "said", "several")
+    __slots__ = ("_content", "_documents", "_text", "contents", "docs", "places", "said", "several")
 
     wrapped = True
 
@@ -81,6 +81,7 @@ class Rendering:
         self.several = several
         self._documents: tuple[DocumentRef, ...] | None = None
         self._content: str | None = None
+        self._text: str | None = None
 
     def xml(self) -> tuple[bytes, ...]:
         return tuple([content.xml for content in self.contents])
@@ -118,11 +119,16 @@ class Rendering:
         return self.places.blocks
 
     def dumps(self, shared: SharedMatch) -> str:
-        stream = "" if shared.stream is None else f'"stream":{encode_basestring(shared.stream)},'
-        return (
-            f'{{{stream}"start":{shared.start_us},"end":{shared.end_us},'
-            f'"documents":[{",".join(self.said)}],{self.places.tail}'
-        )
+        text = self._text
+        if text is None:  # outbox and mailbox store the same
+            stream = (
+                "" if shared.stream is None else f'"stream":{encode_basestring(shared.stream)},'
+            )
+            text = self._text = (
+                f'{{{stream}"start":{shared.start_us},"end":{shared.end_us},'
+                f'"documents":[{",".join(self.said)}],{self.places.tail}'
+            )
+        return text
 
 
 def loads(

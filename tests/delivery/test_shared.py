@@ -193,6 +193,19 @@ def test_documents_are_stored_once_and_go_with_their_matches(mailbox: Mailbox) -
     ]
 
 
+def test_many_at_once_are_stored_as_each_alone(tmp_path: Path) -> None:
+    given = [referring(n, QUERIES[n % 3 : 3 + n % 2]) for n in range(75)]
+    found = []
+    for name, parts in (("once", [given]), ("alone", [[each] for each in given])):
+        with Mailbox(tmp_path / name, clock=lambda: 0.0) as mailbox:
+            assert sum(mailbox.take(part) for part in parts) == sum(map(len, given))
+            documents(mailbox)
+            stored = mailbox.db.rows("SELECT number, xml FROM document ORDER BY number")
+            found.append((mailbox.matches(None, 0, 1_000), stored))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == sum(map(len, given))
+
+
 def test_the_newest_documents_are_known(tmp_path: Path) -> None:
     one = len(referring(3, QUERIES).shared.xml()[0])
     with Mailbox(tmp_path / "mailbox.sqlite", documents=3 * one) as mailbox:

@@ -101,15 +101,17 @@ class LocalPipeline:
         return bool(rows)
 
     def _look_ahead(self, position: int) -> None:
-        """Begin with the batch behind a position, if there is one. If it cannot be read, that is
-        found out when it is its turn."""
+        """Read the batch behind a position, if there is one worth while, and begin with it. If it
+        cannot be read, that is found out when it is its turn."""
         if not self.ahead.enabled:
             return
         with suppress(SpoolError, sqlite3.Error, OSError):
             rows = self.next_rows(position)
+            if len(rows) < WORTH:  # more may have come when it is their turn
+                return
             with self._core.lock:
-                if self.ahead.begin(rows):
-                    self._following = (position, rows)
+                self.ahead.begin(rows)
+            self._following = (position, rows)
 
     def next_rows(self, position: int) -> list[DocumentRow]:
         """The rows of the batch behind a position."""
