@@ -122,6 +122,10 @@ class BoundedProtocol(HttpToolsProtocol):
     _clock: asyncio.TimerHandle | None = None
     """Ends the connection if the rest of a head or of a part of a body does not come."""
 
+    _due: tuple[float, bool] | None = None
+    """Seconds of a clock that is to be set once the bytes at hand are read, and whether it is of a
+    body: mostly they have all that it would wait for."""
+
     _body = 0
     """Bytes of the body that came since the clock was set."""
 
@@ -151,10 +155,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._unread > _LONGEST_HEAD and not self.transport.is_closing():
             self.send_400_response(f"the headers are longer than {_LONGEST_HEAD >> 10} KiB")
+        if self._due is not None:
+            seconds, of_body = self._due
+            self._set_clock(seconds, of_body=of_body)
 
     def on_message_begin(self) -> None:
         if self._clock is None:
-            self._set_clock(self.connections_open.head_timeout)
+            self._due = self.connections_open.head_timeout, False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -164,14 +171,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def body_begins(self) -> None:
         """The head is complete: now the body has to come."""
         self._unread = self._body = 0
-        self._set_clock(self.connections_open.body_timeout, of_body=True)
+        self._due = self.connections_open.body_timeout, True
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
         self._body += len(body)
         if self._body >= _PART:
             self._body = 0
-            self._set_clock(self.connections_open.body_timeout, of_body=True)
+            self._due = self.connections_open.body_timeout, True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -187,6 +194,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._clock = self.loop.call_later(seconds, late)
 
     def _stop_clock(self) -> None:
+        self._due = None
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
