@@ -31,7 +31,7 @@ randoms = st.randoms(use_true_random=False)
 
 
 @pytest.mark.parametrize("level", ["core", "full"])
-@pytest.mark.parametrize("start", seeds(3, 12))
+@pytest.mark.parametrize("start", seeds(2, 12))
 def test_engine_equals_oracle(level: Level, start: int) -> None:
     for seed in range(10 * start, 10 * start + 10):
         of = case(Random(seed), level)
