@@ -39,7 +39,7 @@ def echo(path: str, response: bytes, channel: Connection) -> None:
     """The HTTP server alone: reads the body, and answers always the same."""
     import uvicorn
 
-    from broker.service.api.protocol import Connections, bounded
+    from broker.service.api.protocol import BoundedProtocol, Connections
     from broker.service.api.server import listen
 
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(response))]
@@ -56,10 +56,11 @@ def echo(path: str, response: bytes, channel: Connection) -> None:
     address = json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"})
     Path(path).write_text(address, encoding="utf-8")
     threading.Thread(target=tell, args=(channel,), daemon=True).start()
+    bounds = Connections(15.0, 30.0, 4_000, 2_000)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=bounded(Connections(15.0, 30.0, 4_000, 2_000)),
+        http=type("Bounded", (BoundedProtocol,), {"connections_open": bounds}),
         log_config=None,
         access_log=False,
         server_header=False,

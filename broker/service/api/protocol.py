@@ -108,11 +108,6 @@ class Connections:
             del self.by_client[client]
 
 
-def bounded(connections: Connections) -> type[BoundedProtocol]:
-    """The protocol of a server with these bounds."""
-    return type("Bounded", (BoundedProtocol,), {"connections_open": connections})
-
-
 class BoundedProtocol(HttpToolsProtocol):
     """The protocol of a connection."""
 
