@@ -7,8 +7,9 @@ A real `broker serve` with the feed items and subscriptions of `bench.end_to_end
 document. *One at a time*: a document of 2 KB a request, over one connection that is kept; beside it,
 in the same run, what the HTTP server alone needs to take the same request and send the same
 response, and what SQLite needs to store and sync the body. *Lines*: JSON lines, a thousand
-documents a request, until the last is matched and committed. *Pulled*: documents that come at a
-steady thousand a second, one a request, over a few connections; a client that waits for matches
+documents a request, until the last is matched and committed; beside it, what the second process
+spends, which does stage 1 meanwhile where the machine is not busy. *Pulled*: documents that come at
+a steady thousand a second, one a request, over a few connections; a client that waits for matches
 (`GET /v1/matches?wait=`) tells when it has each. CPU time is that of the server's process, by its
 threads; the client runs on the same cores.
 """
@@ -46,6 +47,9 @@ from bench.workload import Documents
 
 LINES = 1_000
 """Documents in a request of JSON lines."""
+WARM = 5
+"""Such requests before anything is measured: where two batches wait, the service starts the second
+process."""
 RATES = (300, 1_000)
 """Documents a second that come one a request."""
 CONNECTIONS = 4
@@ -166,6 +170,7 @@ LINES_HEAD = (
     "CPU, us",
     *GROUPS.values(),
     "rest",
+    "stage 1 apart",
     "matches/document",
 )
 
@@ -185,7 +190,8 @@ def as_lines(server: Server, sent: Sent, count: int, name: str) -> tuple[str, ..
     spent = server.measured(work)
     matches = ask(server, "GET", "/v1/status")["pipeline"]["matches"] - before
     rates = (f"{count / accepted:,.0f}", f"{count / spent.wall:,.0f}")
-    return (name, *rates, *spent.micros(count), f"{matches / count:.2f}")
+    parts = (*spent.micros(count), f"{spent.apart / count * 1e6:,.0f}")
+    return (name, *rates, *parts, f"{matches / count:.2f}")
 
 
 class Puller(threading.Thread):
@@ -275,7 +281,7 @@ def measured(
         with service(directory) as server:
             subscribe(server, documents, count)
             sent = Sent(documents)
-            send_all(Kept(server), sent.lines(server, LINES))
+            send_all(Kept(server), sent.lines(server, WARM * LINES))
             caught_up(server)
             single = [one_at_a_time(server, sent, singles, f"{count:,} subscriptions")]
             print(single[0], flush=True)
@@ -301,7 +307,7 @@ def main() -> None:
     sys.setswitchinterval(0.0003)  # the client's threads wait for each other no longer than that
     if args.quick:
         args.subscriptions, args.seconds = [100], 2.0
-    documents = rss(int(args.seconds * (600 + 2_000 + 2 * sum(RATES))) + 2 * LINES)
+    documents = rss(int(args.seconds * (600 + 2_000 + 2 * sum(RATES))) + (WARM + 1) * LINES)
     found = [measured(documents, count, args.seconds) for count in args.subscriptions]
     parts = [
         table(HEAD, [row for single, _, _ in found for row in single]),
