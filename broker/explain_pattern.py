@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from broker.model import UNBOUNDED
 from broker.pattern.answers import answers
 from broker.pattern.growth import growth
+from broker.pattern.in_order.deferred import last_place
+from broker.pattern.in_order.standing import Shared
 from broker.pattern.ordering import ordering_of, problem_of, steps_of
 from broker.pattern.plan import (
     Absence,
@@ -31,8 +33,9 @@ from broker.pattern.statistics import Seen
 from broker.pattern.steps import Planned
 from broker.planner import DEFAULT, Method
 from broker.planner import plan as made
+from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
-from broker.query.patterns import PatternQuery
+from broker.query.patterns import TAP, PatternQuery
 from broker.query.prepared import Compiled
 from xscl import ast
 from xscl.syntax.durations import format_microseconds
@@ -82,8 +85,22 @@ def _way(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> str
     known = catalog.subscriptions.values()
     others = [each for each in known if each.shape is query.shape and each.id != query.id]
     several = "one other query has" if len(others) == 1 else f"{len(others):,} other queries have"
-    together = ", which are matched together with it" if others and shared is not None else ""
+    together = ""
+    if others and shared is not None:
+        together = f", which are matched together with it{_noted(pattern, shared, others)}"
     return f"matched {way}; {several if others else 'no other query has'} its shape{together}"
+
+
+def _noted(pattern: PatternQuery, shared: Shared, others: Sequence[Subscription]) -> str:
+    """For how many of its blocks documents stand in logs that it shares."""
+    taps = [tap.resolved.id for tap in pattern.taps]
+    theirs = [[each.id for each in other.nested if each.id.startswith(TAP)] for other in others]
+    first = shared.form.leaves[: last_place(shared.form, shared.plan.kept)]
+    count = sum(any(names[leaf.tap] == taps[leaf.tap] for names in theirs) for leaf in first)
+    if not count:
+        return ""
+    blocks = "one block" if count == 1 else f"{count} blocks"
+    return f"; documents of {blocks} are noted once, until one comes for the last block"
 
 
 def _taps(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> Iterator[str]:

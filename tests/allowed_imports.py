@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "broker.explain_pattern": (
         "broker.planner",
         "broker.pattern",
+        "broker.pattern.in_order",
         "broker.query",
         "broker.model",
         "xscl",

@@ -28,6 +28,15 @@ TEXTS = {
     "strict": "S/a[./k = '{0}'] FOLLOWED BY S/b USING STRICT CONTIGUITY",
     "contiguous": "SELECT x, count(y) AS n FROM S/a->x[./k = '{0}'] FOLLOWED BY (S/b->y)+"
     " PARTITION BY ./k USING PARTITION CONTIGUITY WITHIN 6 s",
+    "next prefix": "SELECT x, y FROM S/a[./k->x] NEXT {{4 s}} S/b[./k = '{0}'][./k->y]",
+    "chain prefix": "SELECT x, y, z FROM S/a[./k->x] NEXT {{x = y, 9 s}} S/b[./k->y]"
+    " NEXT {{x = z}} S/c[./k = '{0}'][./k->z] WITHIN 30 s",
+    "list prefix": "SELECT x, y FROM S/a[./k->x] FOLLOWED BY S/b[./k->y]"
+    " FOLLOWED BY {{7 s AFTER}} S/c[./k = '{0}'][./k->z] WHERE x = y AND y = z WITHIN 9 s",
+    "absence prefix": "SELECT x, z FROM S/a[./k->x] FOLLOWED BY NOT S/b[./k->y]"
+    " FOLLOWED BY {{9 s}} S/c[./k = '{0}'][./k->z] WHERE x = y",
+    "group prefix": "SELECT x, count(y) AS n FROM S/a[./k->x] FOLLOWED BY (S/b[./k->y])+"
+    " FOLLOWED BY S/c[./k = '{0}'][./k->z] PARTITION BY ./k WITHIN 9 s",
     "apart": "S/a[./k = '{0}'] FOLLOWED BY S/b USING NON OVERLAPPING WITHIN 6 s",
 }
 
@@ -155,12 +164,17 @@ def test_explain_says_how_a_pattern_is_matched_and_how_many_share_its_shape() ->
     with Broker(lateness=0.0) as broker:
         broker.subscribe(";".join(f"k{n}: {TEXTS['next'].format(n)}" for n in range(3)))
         broker.subscribe("apart: " + TEXTS["apart"].format(1))
+        broker.subscribe(";".join(f"c{n}: {TEXTS['chain prefix'].format(n)}" for n in range(3)))
         catalog = broker.engine.catalog
         told = {
-            id: pattern_stage(catalog.subscriptions[id].compiled, catalog) for id in ("k0", "apart")
+            id: pattern_stage(catalog.subscriptions[id].compiled, catalog)
+            for id in ("k0", "apart", "c0")
         }
     wanted = "matched in the order of time, as NEXT; 2 other queries have its shape"
     assert f"{wanted}, which are matched together with it" in told["k0"]
+    noted = "together with it; documents of 2 blocks are noted once, until one comes for the last"
+    assert noted in told["c0"]
+    assert "noted once" not in told["k0"]
     assert "matched by choosing documents; no other query has its shape" in told["apart"]
 
 

@@ -97,6 +97,11 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
         if random.random() < 0.1:
             matches += advance(watermark)
             renewed = [n for n in range(QUERIES) if random.random() < 0.7]
+            for n in renewed:
+                revised = random.choice(everything)[1].doc if random.random() < 0.5 else -1
+                own_taps = [each for each in known[n] if each[0] not in query.ordered.common]
+                gone = [each for each in own_taps if each[1].doc == revised]
+                known[n] = [each for each in known[n] if each not in gone]
             own = {
                 n: [(p, r) for p, r in known[n] if p not in query.ordered.common] for n in renewed
             }

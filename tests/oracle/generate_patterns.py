@@ -6,6 +6,7 @@ little of the rules. Streams are short, since the oracle tries every choice.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 
@@ -260,6 +261,12 @@ def pattern_text(random: Random, *, tied: bool = False, short_ones: float = 0.0)
             return text
 
 
+def _of_one_form(text: str) -> list[str]:
+    """Queries that differ in a constant of their last block."""
+    at = [each.end() for each in re.finditer("[ST]/[abc]", text)][-1]
+    return [f"{text[:at]}[./v = {n}]{text[at:]}" for n in range(3)]
+
+
 def pattern_documents(
     random: Random, count: int, keys_each: tuple[int, ...] = (1, 1, 1, 1, 2)
 ) -> list[Arrival]:
@@ -280,6 +287,8 @@ def pattern_case(random: Random, *, tied: bool = False) -> Case:
     Where they are `tied`, documents seldom have several keys."""
     count = random.choice((1, 2, 3))
     texts = [pattern_text(random, tied=tied, short_ones=0.25) for _ in range(count)]
+    if random.random() < 0.15:
+        texts = _of_one_form(pattern_text(random, tied=tied, short_ones=1.0))
     queries = [f"p{n}: {text}" for n, text in enumerate(texts)]
     if random.random() < 0.25:
         # Of an OR two matches may have the same documents, and only the engine tells them apart.

@@ -8,6 +8,8 @@ shape.
     events.py      rows as the matchers take them, and the candidates that they find
     held.py        what waits: found by the value of an equality and by a bound, not scanned
     owned.py       what waits for all queries of a form
+    partitions.py  the same by what it has in PARTITION BY
+    deferred.py    what comes to many queries before their last block, noted once
     following.py   NEXT, and chains of it
     iterating.py   FOLD
     common.py      iterations that take the same documents, kept once

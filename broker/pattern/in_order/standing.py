@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from broker.pattern.in_order.chain_forms import Following
+from broker.pattern.in_order.deferred import Deferred
 from broker.pattern.in_order.events import ALL, Candidate, Event, Reader
 from broker.pattern.in_order.following import Follows
 from broker.pattern.in_order.forms import Form, Iterated, Lacking
@@ -97,6 +98,7 @@ class Together:
         self._arrival = 0
         self._waits: dict[int, list[Event]] | None = None
         """The rows whose times are to come by query, where somebody has asked."""
+        self._deferred = Deferred(shared.form, shared.plan.kept)
 
     def join(self, owner: int, first_doc: int) -> None:
         """A query comes that knows documents from a number on."""
@@ -110,14 +112,16 @@ class Together:
     def offer(self, owners: Collection[int], tap: int, row: Row) -> None:
         """A row that queries take, or ALL of them, of a tap by its place in the plan. Those of one
         document come in the order of their nodes."""
-        reader, event = self.shared.readers[tap], None
+        reader, event, takers = self.shared.readers[tap], None, owners
+        if len(owners) > 1 and reader.place < self._deferred.last:
+            owners = (self._deferred.log(owners),)
         for owner in owners:
             self._arrival += 1
             if event is None:
                 try:
                     event = reader.read(owner, self._arrival, row)
                 except TooMuch:
-                    self.give_up(owners)
+                    self.give_up(takers)
                     return
                 if event is None:
                     return
@@ -156,7 +160,7 @@ class Together:
         """The candidates of what is decided now; see `advance`."""
         if self.watermark is None or (watermark is not None and self.watermark < watermark):
             self.watermark = watermark
-        ready = self._ready()
+        ready = self._deferred.given(self._ready())
         self._arrived = []
         found: list[Candidate] = []
         if begins is None:
@@ -285,6 +289,8 @@ class Together:
     def _offer_all(self, owner: int, tap: int, rows: Sequence[Row]) -> None:
         """Rows that one query takes, of a tap."""
         read = self.shared.readers[tap].read
+        if self.shared.readers[tap].place == self._deferred.last:
+            self._deferred.saw(rows)
         try:
             for arrival, row in enumerate(rows, self._arrival + 1):
                 event = read(owner, arrival, row)
@@ -298,6 +304,7 @@ class Together:
         """Forget what there is of queries."""
         for owner in owners:
             self._matcher.drop(owner)
+            self._deferred.forget(owner, self._arrival)
         self._forget(owners)
 
     def _forget(self, owners: Collection[int]) -> None:
@@ -319,10 +326,13 @@ class Together:
         """Drop what no match can contain any more."""
         if watermark is not None:
             self._matcher.expire(watermark)
+            pending = {event[3] for event in (*self._arrived, *self._future)}
+            self._deferred.expire(watermark, pending)
 
     def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
         """What is not decided of a query, with twice the watermark that decides it. Raises
         TooMuch."""
+        self._matcher.take(self._deferred.rest(owner), [])
         trial = self.shared.matcher(spending, self._since, once=True)
         trial.borrow(self._matcher, owner)
         if self._waits is None:
@@ -330,7 +340,8 @@ class Together:
             for event in sorted(self._future):
                 self._waits.setdefault(event[3], []).append(event)
         found: list[Candidate] = []
-        trial.take(self._with(self._waits.get(owner, []), self._waits.get(ALL, []), owner), found)
+        own = self._deferred.own(owner, self._waits)
+        trial.take(self._with(own, self._waits.get(ALL, []), owner), found)
         trial.settle(NEVER, found)
         if trial.over:
             raise TooMuch
