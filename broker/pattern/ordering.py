@@ -154,7 +154,10 @@ def problem_of(
     equal = [(every, windows)] if windows > 1 else []
     if ordering.partitioned:
         equal.append((every, float(max([distinct(item, PARTITION) for item in singles]))))
-    return Problem((*counts,), pairs, ordering.lists, (*equal,), (*attached,))
+    found = frozenset([(tie.one, tie.other) for tie in ordering.ties])
+    return Problem(
+        *((*counts,), pairs, ordering.lists, (*equal,), (*attached,)), model="search", found=found
+    )
 
 
 def _ends(tie: Tie) -> tuple[tuple[int, ast.Path], tuple[int, ast.Path]]:

@@ -22,9 +22,11 @@ _LOWER = 3
 
 
 def cheapest_order(problem: Problem, deadline: Deadline) -> list[int]:
-    """The order of the least `cost_of_order`. Raises OutOfTime."""
+    """The order of the least `cost_of_order`; of many parts for a search that of the fewest partial
+    matches. Raises OutOfTime."""
     if len(problem) < _COLUMNS_FROM or problem.model == "operators":
         return plain_order(problem, deadline)
+    # What is read goes with what has come of the step before: the columns count that alone.
     return order_by_columns(problem, deadline)
 
 

@@ -18,11 +18,17 @@ Shape = int | tuple["Shape", "Shape"]
 """A tree over parts: a part, or two trees that are combined. An order is one in which every right
 side is a part."""
 
-Model = Literal["partial matches", "operators"]
-"""Kolchinsky and Schuster count the partial matches that are held, ZStream what operators do."""
+Model = Literal["partial matches", "operators", "search"]
+"""Kolchinsky and Schuster count the partial matches that are held, ZStream what operators do; the
+search of `broker.pattern.extending` reads what it finds by time and by a value, and keeps nothing.
+"""
 
 _PREDICATE = 0.25
 """What ZStream adds to reading a pair for each predicate that is asked of it."""
+
+_ASKED, _MADE = 0.65, 0.45
+"""What the search takes for asking something of a pair, and for one that passes, beside reading
+one: fitted to its times (`bench/notes/planner.md`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,9 @@ class Problem:
     `pairs` are the selectivities of the predicates between two parts, the smaller one first.
     `ordered` are the lists of the pattern, each as the masks of its items, of which each comes
     before the next; lists in lists are further entries. `equal` are the masks of parts that agree
-    in a value, each with how many values there are. `last` is the part that is last in time, if
-    one is: from it on the latency counts, which has the weight `latency` beside the throughput.
+    in a value, each with how many values there are; of the pairs `found` one part is found by a
+    value of the other. `last` is the part that is last in time, if one is: from it on the latency
+    counts, which has the weight `latency` beside the throughput.
     """
 
     counts: tuple[float, ...]
@@ -54,6 +61,7 @@ class Problem:
     last: int | None = None
     latency: float = 0.0
     model: Model = "partial matches"
+    found: frozenset[tuple[int, int]] = frozenset()
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -135,15 +143,50 @@ class Problem:
         return found
 
     def output(self, left: int, right: int) -> float:
-        """The throughput's part of it: the partial matches that come of it; or, of ZStream's
-        operators, the pairs that are read, with the predicates that are asked of them, and those
-        that come of it."""
+        """The throughput's part of it: the partial matches that come of it; or the pairs that are
+        read, with the predicates that are asked of them, and those that come of it."""
         both = left | right
+        made = self.size(both)
         if self.model == "partial matches":
-            return self.size(both)
+            return made
+        if self.model == "search":
+            return self._searched(left, right, made)
         in_order = self.in_order(both) / (self.in_order(left) * self.in_order(right))
         read = self.size(left) * self.size(right) * in_order
-        return read * (1 + _PREDICATE * self._predicates(left, right)) + self.size(both)
+        return read * (1 + _PREDICATE * self._predicates(left, right)) + made
+
+    def _searched(self, left: int, right: int, made: float) -> float:
+        """What the search takes to combine two masks: what it reads is what is made of it by the
+        predicates between them, but for one equality, by which it finds."""
+        passed, found, asked = 1.0, 1.0, False
+        rest = right
+        while rest:
+            bit = rest & -rest
+            rest ^= bit
+            for other, selectivity, equality in self._around[bit]:
+                if other & left:
+                    asked = True
+                    passed *= selectivity
+                    if equality and selectivity < found:
+                        found = selectivity
+        for each in self.attached:
+            needs = each.needs
+            if needs & (left | right) == needs and needs & left != needs and needs & right != needs:
+                asked = True
+                passed *= each.factor
+        return made * (found / passed * (1 + _ASKED if asked else 1) + _MADE)
+
+    @cached_property
+    def _around(self) -> dict[int, list[tuple[int, float, bool]]]:
+        """By part those with which it has predicates: the selectivity, and whether one is found by
+        the other."""
+        around: dict[int, list[tuple[int, float, bool]]] = {1 << p: [] for p in range(len(self))}
+        for pair, selectivity in self.pairs.items():
+            one, other = (1 << part for part in pair)
+            equality = pair in self.found
+            around[one].append((other, selectivity, equality))
+            around[other].append((one, selectivity, equality))
+        return around
 
     def _predicates(self, left: int, right: int) -> int:
         across = sum(
