@@ -98,12 +98,12 @@ class Deferred:
         key = event[4]
         return key[1] if self._by_value and isinstance(key, tuple) else None
 
-    def given(self, ready: Sequence[Event]) -> list[Event]:
+    def given(self, ready: list[Event]) -> list[Event]:
         """What is decided now, of which logged events come only to queries to which others come;
         and before them what these have not had."""
         if not self._known:
             self._see(ready)
-            return [*ready]
+            return ready
         asked: dict[int, set[object]] = {}
         if self._at_once:
             ready = sorted(ready)

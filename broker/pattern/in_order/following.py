@@ -79,7 +79,8 @@ class Follows(Owned[_Part]):
                 part = parts.get(own)
                 if part is None:
                     continue
-                part.forget(time)
+                if part.fed:
+                    part.forget(time)
                 most = (number, self._behind[place - 1]) if link.asked.bounds else _ALL
                 hungry = part.waiting.take_below(most)
                 if not (hungry or part.fed) or owner in over:
