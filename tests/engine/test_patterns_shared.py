@@ -200,3 +200,17 @@ def test_blocks_that_differ_in_the_names_of_their_variables_are_found_and_stored
         *(("one", pair) for pair in pairs),
         *(("other", pair) for pair in pairs),
     ]
+
+
+def test_a_late_document_for_a_first_block_completes_a_list_after_a_restart(tmp_path: Path) -> None:
+    texts = ";".join(f"{key}: {TEXTS['list prefix'].format(key)}" for key in "pq")
+    early = [("b", 2.0), ("c", 3.0)]
+    with Broker(tmp_path / "state", lateness=3.0) as broker:
+        broker.subscribe(texts)
+        for name, at in early:
+            xml = f"<{name}><k>p</k></{name}>"
+            assert not broker.process([Document(name, timestamp=at, xml=xml)])
+    with Broker(tmp_path / "state", lateness=3.0) as broker:
+        late = Document("a", timestamp=1.0, xml="<a><k>p</k></a>")
+        found = broker.process([late])
+    assert [(m.query, [d.id for d in m.documents]) for m in found] == [("p", ["a", "b", "c"])]
