@@ -238,7 +238,7 @@ def test_each_shard_counts_what_waits_for_itself(values: int, tmp_path: Path) ->
     many = sharded(tmp_path, 3, lateness=20_000_000, budgets=bounds)
     for broker in (alone, roomy, many):
         with broker:
-            broker.subscribe("late: S/a FOLLOWED BY {4 min} NOT S/b PARTITION BY ./k;")
+            broker.subscribe("late: S/a FOLLOWED BY {4 min} NOT (S/b OR S/c) PARTITION BY ./k;")
             own: list[object] = []
             for begin in range(0, 60, 10):
                 tags = [(n, "b" if n % 9 == 8 else "a") for n in range(begin, begin + 10)]
