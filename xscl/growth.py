@@ -20,13 +20,28 @@ def collect_rarely() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
+_ours = False
+"""Whether what is frozen was frozen here."""
+
+
 def freeze() -> None:
-    """Let the collector never look again at what is there now, until the process ends: very many
-    objects that stay. Within `growing`, or it goes through all of them once when that ends."""
+    """Let the collector never look again at what is there now, until `thaw`: very many objects that
+    stay. Within `growing`, or it goes through all of them once when that ends."""
+    global _ours
+    _ours = _ours or gc.get_freeze_count() == 0
     gc.freeze()
     # Unfrozen at exit, when extension modules look for leaked objects.
     atexit.unregister(gc.unfreeze)
     atexit.register(gc.unfreeze)
+
+
+def thaw() -> None:
+    """Let the collector look at all of it again, as much of it is needed no more. What somebody
+    else had frozen before stays as it is."""
+    global _ours
+    if _ours:
+        _ours = False
+        gc.unfreeze()
 
 
 @contextmanager

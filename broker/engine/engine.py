@@ -55,8 +55,9 @@ class Engine(Parts):
         self._history = History(self, self.search)
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store, and let go of very many subscriptions."""
         self.store.close()
+        self.registry.close()
 
     # -- subscriptions -----------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from broker.subscriptions.forms import Forms
 from broker.subscriptions.gaps import Gaps, read_gaps
 from broker.subscriptions.published_streams import Streams
 from broker.subscriptions.stage1 import Stage1
-from xscl.growth import MANY, freeze, growing
+from xscl.growth import MANY, freeze, growing, thaw
 
 _CHANGES = "changes"
 _CHUNK = 10_000
@@ -185,6 +185,11 @@ class Registry:
         if count >= max(MANY, 2 * self._settled):
             self._settled = count
             freeze()
+
+    def close(self) -> None:
+        """Let the garbage collector have what was frozen."""
+        if self._settled:
+            thaw()
 
     def check(self, fresh: Sequence[Compiled]) -> None:
         """Whether the streams that new queries publish go with those there. Raises `XsclError`."""
