@@ -91,6 +91,7 @@ class World:
             microseconds=1
         )
         self._made = 0
+        self._torn = False
         self._moment = 0
         self.docs: dict[tuple[str, str], Doc] = {}
         self.versions: dict[tuple[str, str], dict[int, Shown]] = {}
@@ -115,7 +116,11 @@ class World:
         number, key, timestamp = self._next()
         kind: Kind = "posted"
         if number > _SOME:  # what is late is so by what was there before
-            kind = random.choices(("posted", "late", "torn"), (100, 1, 1))[0]
+            # One at least, however few come in all.
+            kind = (
+                random.choices(("posted", "late", "torn"), (100, 1, 1))[0] if self._torn else "torn"
+            )
+            self._torn |= kind == "torn"
         name = random.choice("abc")
         v, n = random.randrange(5), random.randrange(100)
         xml = f"<{name}><k>{key}</k><v>{v}</v><n>{n}</n></{name}>"
