@@ -106,7 +106,7 @@ def test_blocks_that_nothing_joins() -> None:
     assert len(broker.dead_letters()) == 3
 
 
-@pytest.mark.parametrize("size", [1, 6])
+@pytest.mark.parametrize("size", [1, 8])
 def test_queries_that_publish_into_each_other(size: int) -> None:
     broker = Broker()
     levels = "".join(
@@ -115,11 +115,11 @@ def test_queries_that_publish_into_each_other(size: int) -> None:
         for n in range(1, 20)
     )
     broker.subscribe(f"{HONEST} q0: SELECT k FROM S//r[./k->k] PUBLISH p0;\n{levels}")
-    documents = [document(n, k="same") for n in range(6)]
-    matches = [m for i in range(0, 6, size) for m in broker.process(documents[i : i + size])]
+    documents = [document(n, k="same") for n in range(8)]
+    matches = [m for i in range(0, 8, size) for m in broker.process(documents[i : i + size])]
     found = found_by(matches)
-    assert found["honest"] == 6 * 5 // 2
-    assert (found["q0"], found["q1"]) == (6, 6 * 5)
+    assert found["honest"] == 8 * 7 // 2
+    assert (found["q0"], found["q1"]) == (8, 8 * 7)
     assert reasons(broker) == [
         (f"{doc}", f"the query {id} had no match here: more than 10,000 combinations")
         for doc, id in ((2, "q4"), (3, "q3"), (4, "q3"), (5, "q3"))
