@@ -285,7 +285,8 @@ class Joiner:
                 window = self.templates.widest[template]
                 self._defer(needed, template, record, within(olds, record, right, window, False))
             for ordered, plans, window in verdict.orders:
-                for old in within(olds, record, right, window, ordered):
+                plans = self._wanted(plans, record.doc)
+                for old in within(olds, record, right, window, ordered) if plans else ():
                     pair = (old, record) if right else (record, old)
                     if not (record.layout.regular and old.layout.regular):
                         for plan in plans:
@@ -302,8 +303,17 @@ class Joiner:
                             if len(found) > ceiling:
                                 found = self._budget.within(found)
                                 ceiling = 2 * max(len(found), self._budget.combinations)
+                                plans = self._wanted(plans, record.doc)
         # A query can only have too many where all of them together are too many.
         return found if len(found) <= self._budget.combinations else self._budget.within(found)
+
+    def _wanted(self, plans: tuple[Plan, ...], doc: int) -> tuple[Plan, ...]:
+        """Those of the plans that are not set aside where the document `doc` comes."""
+        budget = self._budget
+        if not budget.exceeded:
+            return plans
+        completed = budget.completing([doc])
+        return tuple([p for p in plans if not budget.is_set_aside((p.canonical.number, completed))])
 
     def _add_candidates(
         self, found: list[Found], plan: Plan, records: tuple[Record, ...], doc: int
