@@ -123,7 +123,11 @@ class Walk:
             except KeyError:
                 here = self.automaton.child(above, tag)
             inner = len(element)
-            if not here.idle:
+            if here.single is not None:
+                back, var1, var2, _ = here.single
+                texts[index] = text = string_value(element) if inner else element.text or ""
+                flat += (var1, var2, opened[back][0], index, digest(text.encode()))
+            elif not here.idle:
                 code = 0
                 if here.coded:
                     text = string_value(element) if inner else element.text or ""
