@@ -115,8 +115,9 @@ class StateSet:
     `children`, `attributes` and `texts` are the moves found so far; a tag that is no string is that
     of a comment or processing instruction. `simple` and `general` are the groups that accept here;
     `rows` are the rows of the simple ones, and `coded` whether any of these needs the code of the
-    node's value; `single` is such a row if there is nothing else to be done. The `wants_` flags are the kinds of nodes at which a pattern may continue. `idle`:
-    nothing is to be done at the node itself.
+    node's value; `single` is such a row if there is nothing else to be done. The `wants_` flags are
+    the kinds of nodes at which a pattern may continue. `idle`: nothing is to be done at the node
+    itself.
     """
 
     __slots__ = (

@@ -101,7 +101,7 @@ class Walk:
         self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
         self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
 
-    def document(self, root: etree._Element) -> Tags:
+    def document(self, root: etree._Element) -> Tags:  # noqa: C901  # for each element
         """Witness all nodes, and return the tags of all elements. This loop runs for each element,
         so it calls no Python functions."""
         opened = self.open
