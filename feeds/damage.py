@@ -82,11 +82,8 @@ def _damaged(body: bytes, count: int, *, whole: bool) -> list[bool]:
     right where the row is `whole`."""
     if count == 1 or not whole:
         return [not whole] * count
-    try:
-        found = [not each.is_sound() for each in packs.unpack(body)]
-    except ValueError:
-        found = []
-    return found if len(found) == count else [True] * count
+    found = _unpacked(body, count)
+    return [True] * count if found is None else [not each.is_sound() for each in found]
 
 
 def spoil(db: sqlite3.Connection, wrong: Wrong, reason: str) -> list[str]:
@@ -125,9 +122,14 @@ def _text(stored: Any) -> str:
 def _salvaged(body: bytes, count: int) -> list[packs.Packed]:
     """What is left of the documents of a pack; all of it in the last one if they cannot be told
     apart."""
+    found, nothing = _unpacked(body, count), packs.Packed("", 0, b"")
+    return [nothing] * (count - 1) + [nothing._replace(xml=body)] if found is None else found
+
+
+def _unpacked(body: bytes, count: int) -> list[packs.Packed] | None:
+    """The documents of a pack; None unless they can be told apart, and are so many."""
     try:
         found = packs.unpack(body)
     except ValueError:
-        found = []
-    nothing = packs.Packed("", 0, b"")
-    return found if len(found) == count else [nothing] * (count - 1) + [nothing._replace(xml=body)]
+        return None
+    return found if len(found) == count else None

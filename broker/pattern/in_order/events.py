@@ -15,7 +15,8 @@ from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct, Leaf
 
 Key = Any
-"""A query's number, where a form has a tie with the value of the tie; see `key_of`."""
+"""A query's number, where a form has a tie with the value of the tie; see `key_of`. Of a part of a
+partition, that and the tuple of its values; see `keys_in`."""
 
 Event = tuple[int, int, int, int, Key, float, Row]
 """When a row is decided, its place in the order of arrival, the place of its block in the form, the

@@ -8,12 +8,9 @@ common meet in the first of these only, where that matters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from broker.pattern.in_order.events import Key
 from broker.pattern.instances import Row, Tuples, common
-
-Key = Any
-"""A key without its partition; with it, that and a tuple."""
 
 
 def keys_in(key: Key, tuples: Tuples) -> Sequence[Key]:

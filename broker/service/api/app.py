@@ -145,7 +145,7 @@ class Api:
         app = Direct(_application(context), context, documents.router.routes)
         service.access.on_end = self.waiting.wake
         self.rules = rules
-        self.together = context.together
+        self.together = together
         self.app: ASGIApp = Guard(
             app, rules, service.metrics.observe_request, partial(record, context), sessions
         )
