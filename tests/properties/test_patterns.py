@@ -13,14 +13,14 @@ from tests.oracle.generate_patterns import pattern_case
 from tests.properties.harness import disagreement, expected, flat, reduced
 from tests.seeds import seeds
 
-CASES = 20
+CASES = 40
 
 
-@pytest.mark.parametrize("start", seeds(4, 20))
+@pytest.mark.parametrize("start", seeds(2, 10))
 def test_patterns_are_as_the_oracle_says(start: int) -> None:
     matches = 0
     for seed in range(CASES * start, CASES * (start + 1)):
         case = pattern_case(Random(seed))
         assert disagreement(case) is None, reduced(case, 200)
         matches += len(flat(expected(case)))
-    assert matches > CASES // 8, "cases without matches say nothing"
+    assert matches > CASES // 4, "cases without matches say nothing"
