@@ -108,7 +108,7 @@ class Deferred:
         if self._at_once:
             ready = sorted(ready)
         for event in ready:
-            owners: Collection[int] = (event[3],) if event[3] >= 0 else ()
+            owners: Collection[int] = (event[3],) if event[3] in self._of else ()
             if event[3] < ALL and self._at_once and event[-1].end < self._latest:
                 owners = self._owners[event[3]]  # it may be what completes a match
             for owner in owners:
@@ -125,10 +125,13 @@ class Deferred:
             self._number += 1
             value = self._value(event)
             self._logs[log].setdefault(value, []).append((self._number, event))
+            # Either may be very many: all that take it, and all that are asked.
+            owners = self._owners[log]
+            few, many = (owners, asked) if len(owners) < len(asked) else (asked, owners)
             found += [
                 for_owner(event, owner)
-                for owner, values in asked.items()
-                if value in values and self._concerns(event, owner)
+                for owner in few
+                if owner in many and value in asked[owner] and event[1] > self._from.get(owner, 0)
             ]
         for owner, values in asked.items():
             self._has_had(owner, values)
