@@ -179,7 +179,13 @@ class Search:
         """The matches of event patterns that are decided at this highest time, after document
         number `doc`, and what their results complete."""
         found: list[Result] = []
+        cuts = self._parts.limits.cuts
         for made in self._parts.deciding.results(doc, highest, now):
-            found += self.cascade(made, now)
+            found += self.cascade(made, now) if cuts or any(map(_flows, made)) else made
         self._parts.clock.lap("patterns")
         return found
+
+
+def _flows(found: Result) -> bool:
+    """Whether a match is more than one for subscribers who are given it."""
+    return found.match.stream is not None or found.hidden

@@ -15,11 +15,11 @@ from itertools import islice
 import pyarrow as pa
 
 from broker.join.budget import Budget
-from broker.join.candidates import Found
+from broker.join.candidates import Candidate, Found
 from broker.join.evicted import History
 from broker.join.frequent import SIZES, Sizes
 from broker.join.ownership import ALL, Ownership
-from broker.join.pair_query import Plan, decider
+from broker.join.pair_query import Plan, Single, decider
 from broker.join.postings import Postings
 from broker.join.records import Layout, Reader, Record
 from broker.join.relations import Relations
@@ -69,7 +69,7 @@ class Joiner:
         self._plans: dict[int, Plan] = {}
         self._chained: dict[int, tuple[int, list[list[tuple[int, int]]]]] = {}
         self._alone: dict[int, dict[int, Plan]] = {}
-        self._alone_in: dict[Layout, tuple[Plan, ...]] = {}
+        self._alone_in: dict[Layout, tuple[tuple[Plan, Single | None], ...]] = {}
 
     # -- subscriptions -----------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Joiner:
             if len(self._alone_in) > _KNOWN:
                 self._alone_in.clear()
             plans = self._alone_in[layout] = tuple(
-                plan
+                (plan, plan.single((layout,)) if layout.regular else None)
                 for variable in layout.nodes
                 for plan in self._alone.get(variable, {}).values()
                 if layout.nodes.keys() >= set(plan.canonical.variables)
@@ -262,8 +262,13 @@ class Joiner:
         found: list[Found] = []
         records = (record,)
         everything = self.ownership is ALL
-        for plan in plans:
-            if not layout.regular:
+        plainly = everything and not self._budget.exceeded
+        lasting, base = record.end - record.start, record.base
+        for plan, single in plans:
+            if single is not None and plainly:
+                if lasting <= plan.window and base >= plan.first_doc:
+                    found.append((plan.canonical, Candidate((record.doc,), *single)))
+            elif not layout.regular:
                 needed.templates.add(plan.canonical.template)
             elif plan.admits(record, record) and (
                 everything or self.ownership.owns(plan.canonical, (record.doc,), records)

@@ -114,7 +114,7 @@ class Plan:
         if known is None or len(known) > _KNOWN:
             known = self._known = {}
         if layouts not in known:
-            known[layouts] = self._single(layouts)
+            known[layouts] = self.single(layouts)
         single = known[layouts]
         if single is not None:
             return [Candidate(docs, *single)]
@@ -123,7 +123,7 @@ class Plan:
             return None
         return [Candidate(docs, *self._chosen(choice)) for choice in product(*alternatives)]
 
-    def _single(self, layouts: tuple[Layout, ...]) -> Single | None:
+    def single(self, layouts: tuple[Layout, ...]) -> Single | None:
         """The candidate's nodes where each variable has one, which the signature has compared."""
         nodes: list[int] = []
         own = zip(self.shape.nodes, self.canonical.variables, strict=True)

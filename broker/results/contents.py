@@ -28,13 +28,27 @@ class Matched:
     """A document of matches. What ids are made of and what matches say of it is made when one needs
     it: patterns read documents of which few come to be in a match."""
 
-    __slots__ = ("_identity", "_said", "content", "stored")
+    __slots__ = ("_content", "_identity", "_said", "stored", "texts")
 
     def __init__(self, stored: StoredDocument, texts: dict[int, str]) -> None:
         self.stored = stored
-        self.content = Content(stored.xml, texts)
+        self.texts = texts
+        self._content: Content | None = None
         self._identity: str | None = None
         self._said: str | None = None
+
+    @property
+    def content(self) -> Content:
+        """Its bytes, and what has been made of them."""
+        content = self._content
+        if content is None:
+            content = self._content = Content(self.stored.xml, self.texts)
+        return content
+
+    def release(self) -> None:
+        """Drop what was parsed."""
+        if self._content is not None:
+            self._content.release()
 
     @property
     def identity(self) -> str:
@@ -132,7 +146,7 @@ class Contents:
     def release(self) -> None:
         """Drop what was parsed since the last call."""
         for matched in self._used:
-            matched.content.release()
+            matched.release()
         self._used.clear()
 
     def clear(self) -> None:

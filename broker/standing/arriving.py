@@ -32,14 +32,17 @@ class Arriving:
         if not taps:
             return found
         left: list[Found] = []
-        own: dict[tuple[str, int], list[Candidate]] = {}
+        own: dict[str, dict[int, list[Candidate]]] = {}
         for canonical, candidate in found:
             names = taps.get(canonical.number)
             if names is None:
                 left.append((canonical, candidate))
                 continue
             for name in names:
-                own.setdefault((name, candidate.docs[0]), []).append(candidate)
+                docs = own.get(name)
+                if docs is None:
+                    docs = own[name] = {}
+                docs.setdefault(candidate.docs[0], []).append(candidate)
             if len(names) < len(canonical.subscribers):
                 left.append((canonical, candidate))
         if own:
@@ -48,23 +51,29 @@ class Arriving:
 
     def _enter(
         self,
-        found: Mapping[tuple[str, int], list[Candidate]],
+        found: Mapping[str, Mapping[int, list[Candidate]]],
         documents: Sequence[StoredDocument],
         seen: Mapping[int, int],
     ) -> None:
         memory, taps = self._memory, self._memory.members.taps
-        matched = self._contents.of({doc for _, doc in found}, documents)
-        for (name, doc), candidates in sorted(found.items()):
-            if PENDING:
-                check()
+        matched = self._contents.of({doc for docs in found.values() for doc in docs}, documents)
+        for name in sorted(found):
             tap = taps.get(name)
             if tap is None:
                 continue
-            rows = tap.reader.rows(candidates, matched[doc])
+            rows: list[TapRow] = []
+            for doc, candidates in sorted(found[name].items()):
+                if PENDING:
+                    check()
+                rows += tap.reader.rows(candidates, matched[doc])
             memory.rows += rows
             tap.stored = True
+            only = tap.only()
+            if only is not None:
+                memory.share_one(only, rows, seen)
+                continue
             for row in rows:
-                self._come(tap, row, seen.get(doc))
+                self._come(tap, row, seen.get(row.doc))
 
     def _come(self, tap: Tap, row: TapRow, seen: int | None) -> None:
         """A row of a document has come, when the highest time was `seen`; see `Memory.offer`."""
@@ -73,15 +82,6 @@ class Arriving:
         for every, block in tap.groups.values():
             if every.takes(row.end, late):
                 memory.share(every, block, row, (ALL,))
-        if len(tap.patterns) == 1:
-            # Most of very many patterns have documents of their own.
-            ((number, pattern),) = tap.patterns.items()
-            if pattern.group is not None:
-                if takes(pattern.entry, row.base, row.end, late):
-                    for block in pattern.own[row.tap]:
-                        if memory.takes_part(pattern, block, row):
-                            memory.share(pattern.group, block, row, (number,))
-                return
         self._come_to_many(tap, row, seen, late)
 
     def _come_to_many(self, tap: Tap, row: TapRow, seen: int | None, late: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from broker.join.budget import Budget
 from broker.pattern.setting import HELD
@@ -54,11 +55,12 @@ class Deciding:
     def _begins(self, pattern: Live) -> bool:
         """Whether a pattern decides: one that is stopped for all who share it does not even
         begin."""
-        cuts = self._limits.cuts
+        cuts, work = self._limits.cuts, self._budget.work
+        if not cuts and work.care is None:
+            return True
         left = [each for number, each in pattern.subscriptions.items() if number not in cuts]
         if not left:
             return False
-        work = self._budget.work
         if work.care is not None:
             work.enter((left[0].id, left[0].id))
         return True
@@ -69,8 +71,11 @@ class Deciding:
         """The matches of one pattern, for the subscriptions whose limits allow so many."""
         limits = self._limits
         here = self._catalog.patterns
-        every = sorted(pattern.subscriptions.items())
-        subscribers = [each for n, each in every if n in here and n not in limits.cuts]
+        every = pattern.subscriptions.items()
+        cuts = limits.cuts
+        subscribers = [each for n, each in every if n in here and n not in cuts]
+        if len(subscribers) > 1:
+            subscribers.sort(key=_number)
         if published is None:
             self._budget.alone()
             most = TRIES * self._budget.combinations
@@ -78,23 +83,25 @@ class Deciding:
                 f"more than {most:,} choices to try at one document, or {most // HELD:,} that wait"
             )
             return self._stop(subscribers, doc, reason)
-        count = len(published)
-        left = [each for each in subscribers if limits.admits(each, doc, count, now)]
-        if len(left) < len(subscribers):
-            limits.stop_outer_queries(self._catalog)
+        count, left, limited = len(published), subscribers, bool(limits)
+        if limited:
+            left = [each for each in subscribers if limits.admits(each, doc, count, now)]
+            if len(left) < len(subscribers):
+                limits.stop_outer_queries(self._catalog)
         if not left:
             return []
-        audiences = _audiences(left)
-        documents = self._contents.of(pattern.maker.documents(published), ())
+        audiences = [left] if len(left) == 1 else _audiences(left)
+        maker = pattern.maker
+        every_rows = [each.instance.rows for each in published]
+        documents = self._contents.of(maker.documents(published, every_rows), ())
         pair = (left[0].canonical.number, doc)
         found: list[Result] = []
-        for each in published:
+        for each, rows in zip(published, every_rows, strict=True):
             if PENDING:
                 check()
-            rows = each.instance.rows
             meter = self._budget.meter(pair, left[0].delivery)
             try:
-                matches = pattern.maker.matches(each, rows, audiences, documents, meter, self._ids)
+                matches = maker.matches(each, rows, audiences, documents, meter, self._ids)
             except TextTooLong:
                 self._budget.alone()
                 most = self._budget.budgets.text
@@ -104,8 +111,9 @@ class Deciding:
             for match, audience in zip(matches, audiences, strict=True):
                 numbers = [subscription.number for subscription in audience]
                 found.append(Result(match, docs, base, numbers, pair))
-        for subscription in left:
-            limits.count_matches(subscription.number, count)
+        if limited:
+            for subscription in left:
+                limits.count_matches(subscription.number, count)
         return found
 
     def _stop(self, subscribers: Sequence[Subscription], doc: int, reason: str) -> list[Result]:
@@ -114,6 +122,9 @@ class Deciding:
             self._limits.stop(each, doc, reason)
         self._limits.stop_outer_queries(self._catalog)
         return []
+
+
+_number = attrgetter("number")
 
 
 def _audiences(subscribers: Sequence[Subscription]) -> list[list[Subscription]]:

@@ -188,6 +188,10 @@ def kind(subscription: Subscription, entry: Entry) -> object:
     return (subscription.canonical.number, entry._replace(number=0))
 
 
+Only = tuple[Live, Group, Sequence[Block]]
+"""A pattern, its group, and the blocks that a tap is for."""
+
+
 @dataclass(slots=True, eq=False)
 class Tap:
     """What reads the documents of a tap, and the patterns that take them, by their own numbers, and
@@ -198,10 +202,24 @@ class Tap:
     patterns: dict[int, Live] = field(default_factory=dict)
     groups: dict[int, tuple[Group, Block]] = field(default_factory=dict)
     stored: bool = False
+    _only: Only | None = None
 
     def __bool__(self) -> bool:
         """Whether anybody takes its documents."""
         return bool(self.patterns or self.groups)
+
+    def only(self) -> Only | None:
+        """The one pattern that takes its documents, if that is in a group: most of very many
+        patterns have documents of their own."""
+        if self._only is None and len(self.patterns) == 1 and not self.groups:
+            (pattern,) = self.patterns.values()
+            if pattern.group is not None:
+                self._only = (pattern, pattern.group, pattern.own[self.reader.id])
+        return self._only
+
+    def renew(self) -> None:
+        """Its patterns, or their groups, have changed."""
+        self._only = None
 
 
 class TapIndex:
@@ -230,6 +248,7 @@ class TapIndex:
 
     def _enter(self, tap: Tap, name: str, pattern: Live) -> None:
         group = pattern.group
+        tap.renew()
         if pattern.own[name]:
             tap.patterns[pattern.number] = pattern
         if group is not None and group.number not in tap.groups:
@@ -244,6 +263,7 @@ class TapIndex:
         gone, group = [], pattern.group
         for name in dict.fromkeys(pattern.taps):
             tap = self._taps[name]
+            tap.renew()
             tap.patterns.pop(pattern.number, None)
             if group is not None and len(group.patterns) == 1:
                 tap.groups.pop(group.number, None)

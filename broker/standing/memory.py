@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.events import ALL
@@ -13,7 +13,7 @@ from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.catalog import Catalog
 from broker.standing.agenda import Agenda
-from broker.standing.live import Block, Group, Live, Owns
+from broker.standing.live import Block, Group, Live, Only, Owns, takes
 from broker.standing.members import Members
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import PatternTables, TapRow
@@ -121,6 +121,28 @@ class Memory:
             group.standing.offer(owners, place, row_of(query, row, self.budget))
         except TooMuch:
             group.standing.give_up(group.patterns if ALL in owners else owners)
+
+    def share_one(self, only: Only, rows: Sequence[TapRow], seen: Mapping[int, int]) -> None:
+        """Hand rows to the one pattern that takes them, which is in a group; `seen` is the highest
+        time when a document came, of those that are not made of results."""
+        pattern, group, blocks = only
+        number, entry, come = pattern.number, pattern.entry, group.standing.come
+        for row in rows:
+            doc, base, end = row.doc, row.base, row.end
+            if not takes(entry, base, end, seen.get(doc) if base == doc else None):
+                continue
+            for block in blocks:
+                if self.owns is not None and not self._is_here(self.owns, pattern, block, row):
+                    continue
+                if pattern.newest < end:
+                    pattern.newest = end
+                try:
+                    come(number, block[0], row_of(block[1], row, self.budget))
+                except TooMuch:
+                    group.standing.give_up((number,))
+                self.touched[group.number] = group
+        if pattern.standing is None and pattern.newest > -UNBOUNDED:
+            self.standing(pattern)
 
     def withdraw(self) -> None:
         """Take back the rows that patterns have not seen."""

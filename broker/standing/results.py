@@ -101,14 +101,13 @@ class Maker:
             ),
         )
 
-    def documents(self, found: Iterable[Published]) -> set[int]:
-        """The numbers of the documents that making these matches needs: their own, and of the
-        windows of OVER those that SELECT shows."""
-        docs: set[int] = set()
-        for each in found:
+    def documents(self, found: Iterable[Published], rows: Iterable[Sequence[Row]]) -> set[int]:
+        """The numbers of the documents that making these matches needs: of their own `rows`, and of
+        the windows of OVER those that SELECT shows."""
+        docs = {row.doc for own in rows for row in own}
+        for each in found if self._shown else ():
             if PENDING:
                 check()
-            docs.update([row.doc for row in each.instance.rows])
             for call, name in self._shown:
                 row = first_or_last(call, each.scope.several.get(name, ()))
                 if row is not None:

@@ -6,7 +6,8 @@ is parsed again when a match is decided, perhaps days later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -68,18 +69,17 @@ class TapReader:
         return node, (found[places[0]],) if len(places) == 1 else tuple([found[p] for p in places])
 
     def _row(self, node: int, nodes: tuple[int, ...], document: Matched) -> TapRow:
-        of, content = document.stored, document.content
-        known = content.texts
+        of, known = document.stored, document.texts
         read: list[tuple[str, ...]] = []
         for place, reader in self._readers:
             of_node = nodes[place]
             if reader is not None:
-                read.append(tuple(reader(content.context(of_node))))
+                read.append(tuple(reader(document.content.context(of_node))))
             else:
                 text = known.get(of_node)
-                read.append((content.text(of_node) if text is None else text,))
+                read.append((document.content.text(of_node) if text is None else text,))
         if self._partition:
-            at = content.context(node)
+            at = document.content.context(node)
             read += [tuple(reader(at)) for reader in self._partition]
         texts = tuple(read)
         return TapRow(self.id, of.doc, of.base, of.key, of.start, of.end, of.id, node, nodes, texts)
@@ -90,15 +90,24 @@ def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
     more than `most` combinations of values."""
     _, doc, base, key, start, end, id, node, chosen, texts = stored
     tuples: Tuples = None
+    written = query.texts
     if query.tap.partition:
-        size = len(query.texts)
+        size = len(written)
         each = [sorted(set(own)) for own in texts[size:]]
         if prod(map(len, each)) > most:
             raise TooMuch
         texts, tuples = texts[:size], frozenset(product(*each))
-    nodes = dict(zip(query.names, chosen, strict=True))
-    values = dict(zip(query.texts, texts, strict=True))
+    # Most blocks have one variable.
+    one = len(written) == len(texts) == 1
+    values = {written[0]: texts[0]} if one else dict(zip(written, texts, strict=True))
+    nodes = _nodes(query.names, chosen)
     return Row(doc, key, base, start, end, id, node, nodes, values, tuples)
+
+
+@lru_cache(maxsize=1_024)
+def _nodes(names: tuple[str, ...], chosen: tuple[int, ...]) -> Mapping[str, int]:
+    """The nodes of variables, which documents of one kind mostly have in the same places."""
+    return dict(zip(names, chosen, strict=True))
 
 
 def _reader(path: ast.Path, lowering: Lowering) -> Reader:

@@ -116,18 +116,25 @@ class Together:
         if len(owners) > 1 and reader.place < self._deferred.last:
             owners = (self._deferred.log(owners),)
         for owner in owners:
-            self._arrival += 1
             if event is None:
                 try:
-                    event = reader.read(owner, self._arrival, row)
+                    event = self.come(owner, tap, row)
                 except TooMuch:
                     self.give_up(takers)
                     return
                 if event is None:
                     return
-                self._arrived.append(event)
             else:
+                self._arrival += 1
                 self._arrived.append(reader.for_owner(event, owner, self._arrival))
+
+    def come(self, owner: int, tap: int, row: Row) -> Event | None:
+        """A row that one query takes, and what it is; see `offer`. Raises TooMuch."""
+        self._arrival += 1
+        event = self.shared.readers[tap].read(owner, self._arrival, row)
+        if event is not None:
+            self._arrived.append(event)
+        return event
 
     def give_up(self, owners: Iterable[int]) -> None:
         """Queries have more to try than they may."""
