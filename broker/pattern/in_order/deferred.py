@@ -23,6 +23,9 @@ from broker.pattern.in_order.run_forms import Running
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
 
+_FEW = 4
+"""So many are looked through as fast as they are looked up."""
+
 _Logged = tuple[int, Event]
 """When it was noted, as a number, and the event, of which the owner is the log."""
 
@@ -67,7 +70,7 @@ class Deferred:
         self._latest = -FOR_EVER
         """The latest beginning of a document for the last block; of lists, which look both ways."""
         self._known: dict[tuple[int, ...], int] = {}
-        self._owners: dict[int, frozenset[int]] = {}
+        self._owners: dict[int, Collection[int]] = {}
         self._logs: dict[int, dict[object, list[_Logged]]] = {}
         self._of: dict[int, list[int]] = {}
         self._from: dict[int, int] = {}
@@ -75,6 +78,8 @@ class Deferred:
         self._had: dict[tuple[int, int, object], int] = {}
         """By query, log and value, the number of the last one that it has had."""
         self._number, self._next = 0, ALL
+        self._first = FOR_EVER
+        """Nothing that is noted ended before."""
 
     def log(self, owners: Collection[int]) -> int:
         """The number of the log of what comes to these queries."""
@@ -83,7 +88,7 @@ class Deferred:
         if number is None:
             self._next -= 1
             number = self._known[key] = self._next
-            self._owners[number] = frozenset(key)
+            self._owners[number] = key if len(key) <= _FEW else frozenset(key)
             self._logs[number] = {}
             for owner in key:
                 self._of.setdefault(owner, []).append(number)
@@ -125,6 +130,9 @@ class Deferred:
             self._number += 1
             value = self._value(event)
             self._logs[log].setdefault(value, []).append((self._number, event))
+            self._first = min(self._first, event[-1].end)
+            if not asked:
+                continue
             # Either may be very many: all that take it, and all that are asked.
             owners = self._owners[log]
             few, many = (owners, asked) if len(owners) < len(asked) else (asked, owners)
@@ -188,6 +196,9 @@ class Deferred:
         if self._kept is None:
             return
         horizon = watermark - self._kept
+        if horizon <= self._first:
+            return
+        self._first = horizon
         for logged in self._logs.values():
             for value, known in [*logged.items()]:
                 left = [each for each in known if each[1][-1].end >= horizon]

@@ -13,7 +13,7 @@ from typing import Any
 from broker.pattern.in_order.asking import all_hold, beyond
 from broker.pattern.in_order.chain_forms import Following, Link
 from broker.pattern.in_order.events import Candidate, Event, Key, key_of
-from broker.pattern.in_order.held import Entry, Waiting
+from broker.pattern.in_order.held import FOR_EVER, Entry, Waiting
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, first_in, keys_in
 from broker.pattern.in_order.spending import Spending
@@ -25,26 +25,39 @@ from xscl.interruption import PENDING, check
 _ALL = (inf,)
 """Behind all entries."""
 
+_MANY = 4
+"""Parts are looked through where nothing waits in one of so many."""
 
-class _Part:
+
+class _Part(Waiting):
     """What waits by one key: the first bound, a number, the documents, the latest end of what may
     follow, and all bounds where there are several. `fed` are those that found what they seek at
     the time `at`."""
 
-    __slots__ = ("at", "fed", "waiting")
+    __slots__ = ("at", "fed")
 
     def __init__(self) -> None:
-        self.waiting = Waiting()
-        self.fed: list[Entry] = []
+        super().__init__()
+        self.fed: tuple[Entry, ...] = ()
         self.at = 0
 
     def __bool__(self) -> bool:
-        return bool(self.waiting or self.fed)
+        return bool(self.blocks or self.fed)
 
     def forget(self, time: int) -> None:
         """Forget those that found what they seek before a time."""
         if self.fed and self.at < time:
-            self.fed = []
+            self.fed = ()
+
+    def expire(self, watermark: int) -> int:
+        """Drop what nothing can follow any more; the first end of what is left."""
+        first = FOR_EVER
+        for entry in [*self]:
+            if entry[3] < watermark:
+                self.remove(entry)
+            elif entry[3] < first:
+                first = entry[3]
+        return first
 
 
 class Follows(Owned[_Part]):
@@ -56,6 +69,11 @@ class Follows(Owned[_Part]):
         self._slots = [leaf.slot for leaf in form.leaves]
         self._number = 0
         """That of the last one that waits behind the first link."""
+        self._first = FOR_EVER
+        """Nothing that waits ends before."""
+        self._fed: set[Key] = set()
+        self._empty = 0
+        """Parts that have been fed, and parts in which nothing waits, or more."""
         self._behind = [
             inf if link.asked.bounds and link.asked.bounds[0].inclusive else -1
             for link in form.links
@@ -82,7 +100,7 @@ class Follows(Owned[_Part]):
                 if part.fed:
                     part.forget(time)
                 most = (number, self._behind[place - 1]) if link.asked.bounds else _ALL
-                hungry = part.waiting.take_below(most)
+                hungry = part.take_below(most)
                 if not (hungry or part.fed) or owner in over:
                     continue
                 self._spending.renew()
@@ -116,12 +134,15 @@ class Follows(Owned[_Part]):
         rows, held, rest = begun[2], link.asked.held, None
         if len(held) > 1:
             rest = [of(rows[place]) for of, place in zip(held, link.places, strict=True)]
-        entry = (*begun, link.last(rows), rest)
+        last = link.last(rows)
+        if last < self._first:
+            self._first = last
+        entry = (*begun, last, rest)
         for own in keys_in(key, agreed(rows)) if self._form.partitioned else (key,):
             part = self.parts.get(own)
             if part is None:
                 part = self.open(owner, own, _Part())
-            part.waiting.add(entry)
+            part.add(entry)
 
     def _feed(
         self, link: Link, key: Key, hungry: list[Entry], most: tuple[float, ...], row: Row
@@ -146,16 +167,17 @@ class Follows(Owned[_Part]):
             if entry[3] < end:
                 continue  # nothing that comes is in its window
             if entry[2][-1].end >= start:
-                part.waiting.add(entry)
+                part.add(entry)
                 continue
             spending.spend()
             if _agree(link, entry, row, numbers):
                 fed.append(entry)
             else:
-                part.waiting.add(entry)
+                part.add(entry)
+        self._fed.add(key)
         if fed:
             part.at = end
-            part.fed += fed
+            part.fed += (*fed,)
             if self._form.partitioned:
                 self._feed_twins(key, fed, end)
         return found + fed
@@ -167,9 +189,10 @@ class Follows(Owned[_Part]):
                 if own != key:
                     part = self.parts[own]
                     part.forget(end)
-                    part.waiting.remove(entry)
+                    part.remove(entry)
                     part.at = end
-                    part.fed.append(entry)
+                    part.fed += (entry,)
+                    self._fed.add(own)
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, if it is one."""
@@ -189,11 +212,21 @@ class Follows(Owned[_Part]):
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can follow any more."""
-        for part in self.parts.values():
-            part.forget(watermark)
-            for entry in [*part.waiting]:
-                if entry[3] < watermark:
-                    part.waiting.remove(entry)
+        fed, self._fed = self._fed, set()
+        for key in fed:
+            part = self.parts.get(key)
+            if part is not None:
+                part.forget(watermark)
+                if part.fed:
+                    self._fed.add(key)
+                else:
+                    self._empty += not part
+        if self._first < watermark:
+            ends = [part.expire(watermark) for part in self.parts.values()]
+            self._first = min(ends, default=FOR_EVER)
+        elif _MANY * self._empty < len(self.parts):
+            return
+        self._empty = 0
         self.sweep()
 
     def borrow(self, other: Owned[Any], owner: int) -> None:
@@ -203,9 +236,9 @@ class Follows(Owned[_Part]):
 
     def copied(self, part: _Part) -> _Part:
         found = _Part()
-        found.at, found.fed = part.at, [*part.fed]
-        for entry in part.waiting:
-            found.waiting.add(entry)
+        found.at, found.fed = part.at, part.fed
+        for entry in part:
+            found.add(entry)
         return found
 
 

@@ -4,7 +4,7 @@ nothing costs nothing."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from broker.pattern.in_order.events import Candidate, Event, Key
@@ -21,38 +21,50 @@ class Owned(ABC, Generic[Part]):
         self.parts: dict[Key, Part] = {}
         self.over: set[int] = set()
         self._spending = spending
-        self._keys: dict[int, list[Key]] = {}
+        self._keys: dict[int, Key | list[Key]] = {}
+        """By query; of most queries one."""
 
     def open(self, owner: int, key: Key, part: Part) -> Part:
         """Add a part."""
         self.parts[key] = part
-        self._keys.setdefault(owner, []).append(key)
+        known = self._keys.get(owner)
+        if known is None:
+            self._keys[owner] = key
+        elif isinstance(known, list):
+            known.append(key)
+        else:
+            self._keys[owner] = [known, key]
         return part
 
     def sweep(self) -> None:
         """Drop the parts in which nothing waits."""
-        for owner, keys in [*self._keys.items()]:
+        for owner, known in [*self._keys.items()]:
             left = []
-            for key in keys:
+            for key in known if isinstance(known, list) else (known,):
                 if self.parts[key]:
                     left.append(key)
                 else:
                     del self.parts[key]
-            if left:
-                self._keys[owner] = left
-            else:
+            if not left:
                 del self._keys[owner]
+            elif isinstance(known, list):
+                self._keys[owner] = left
 
     def drop(self, owner: int) -> None:
         """Forget what waits for a query."""
-        for key in self._keys.pop(owner, ()):
+        for key in self._keys_of(owner):
             del self.parts[key]
+        self._keys.pop(owner, None)
         self.over.discard(owner)
 
     def of(self, owner: int) -> Iterator[tuple[Key, Part]]:
         """The parts of a query."""
-        for key in self._keys.get(owner, ()):
+        for key in self._keys_of(owner):
             yield key, self.parts[key]
+
+    def _keys_of(self, owner: int) -> Sequence[Key]:
+        known = self._keys.get(owner)
+        return () if known is None else known if isinstance(known, list) else (known,)
 
     def owners(self) -> Collection[int]:
         """The queries for which something may wait."""

@@ -112,19 +112,19 @@ class Together:
     def offer(self, owners: Collection[int], tap: int, row: Row) -> None:
         """A row that queries take, or ALL of them, of a tap by its place in the plan. Those of one
         document come in the order of their nodes."""
-        reader, event, takers = self.shared.readers[tap], None, owners
+        reader, takers = self.shared.readers[tap], iter(owners)
+        owner = next(takers, None)
+        if owner is None:
+            return
         if len(owners) > 1 and reader.place < self._deferred.last:
-            owners = (self._deferred.log(owners),)
-        for owner in owners:
-            if event is None:
-                try:
-                    event = self.come(owner, tap, row)
-                except TooMuch:
-                    self.give_up(takers)
-                    return
-                if event is None:
-                    return
-            else:
+            owner, takers = self._deferred.log(owners), iter(())
+        try:
+            event = self.come(owner, tap, row)
+        except TooMuch:
+            self.give_up(owners)
+            return
+        if event is not None:
+            for owner in takers:
                 self._arrival += 1
                 self._arrived.append(reader.for_owner(event, owner, self._arrival))
 
