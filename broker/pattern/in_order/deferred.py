@@ -90,8 +90,13 @@ class Deferred:
             number = self._known[key] = self._next
             self._owners[number] = key if len(key) <= _FEW else frozenset(key)
             self._logs[number] = {}
+            of = self._of
             for owner in key:
-                self._of.setdefault(owner, []).append(number)
+                known = of.get(owner)
+                if known is None:
+                    of[owner] = [number]
+                else:
+                    known.append(number)
         return number
 
     def forget(self, owner: int, arrival: int) -> None:
@@ -109,15 +114,9 @@ class Deferred:
         if not self._known:
             self._see(ready)
             return ready
-        asked: dict[int, set[object]] = {}
         if self._at_once:
             ready = sorted(ready)
-        for event in ready:
-            owners: Collection[int] = (event[3],) if event[3] in self._of else ()
-            if event[3] < ALL and self._at_once and event[-1].end < self._latest:
-                owners = self._owners[event[3]]  # it may be what completes a match
-            for owner in owners:
-                asked.setdefault(owner, set()).add(self._value(event))
+        asked = self._asked(ready)
         self._see(ready)
         found: list[Event] = []
         for owner, values in asked.items():
@@ -129,20 +128,38 @@ class Deferred:
                 continue
             self._number += 1
             value = self._value(event)
-            self._logs[log].setdefault(value, []).append((self._number, event))
-            self._first = min(self._first, event[-1].end)
-            if not asked:
-                continue
+            logged = self._logs[log]
+            if value in logged:
+                logged[value].append((self._number, event))
+            else:
+                logged[value] = [(self._number, event)]
+            if event[-1].end < self._first:
+                self._first = event[-1].end
             # Either may be very many: all that take it, and all that are asked.
             owners = self._owners[log]
             few, many = (owners, asked) if len(owners) < len(asked) else (asked, owners)
-            found += [
-                for_owner(event, owner)
-                for owner in few
-                if owner in many and value in asked[owner] and event[1] > self._from.get(owner, 0)
-            ]
+            for owner in few:
+                if owner in many and value in asked[owner] and event[1] > self._from.get(owner, 0):
+                    found.append(for_owner(event, owner))
         for owner, values in asked.items():
             self._has_had(owner, values)
+        return found
+
+    def _asked(self, ready: Iterable[Event]) -> dict[int, set[object]]:
+        """The values of what is decided now of those queries that have not had something, or may
+        not have."""
+        found: dict[int, set[object]] = {}
+        for event in ready:
+            owner = event[3]
+            if owner in self._of:
+                value, known = self._value(event), found.get(owner)
+                if known is None:
+                    found[owner] = {value}
+                else:
+                    known.add(value)
+            elif owner < ALL and self._at_once and event[-1].end < self._latest:
+                for each in self._owners[owner]:  # it may be what completes a match
+                    found.setdefault(each, set()).add(self._value(event))
         return found
 
     def _see(self, events: Iterable[Event]) -> None:

@@ -67,13 +67,12 @@ class Reader:
         for test in self._tests:
             if not test(row):
                 return None
-        path, stage = self._path, self._stage
+        path, of = self._path, self._number
         key: Key = owner
-        if path is not None or stage:
-            key = key_of(owner, None if path is None else row.values[path][0], stage)
-        number = 0.0 if self._number is None else self._number(row)
+        if path is not None or self._stage:
+            key = key_of(owner, None if path is None else row.values[path][0], self._stage)
         time = row.start if self._starts else row.end
-        return (time, arrival, self.place, owner, key, number, row)
+        return (time, arrival, self.place, owner, key, 0.0 if of is None else of(row), row)
 
     def for_owner(self, event: Event, owner: int, arrival: int) -> Event:
         """The same row for another query."""

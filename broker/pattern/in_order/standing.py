@@ -112,21 +112,22 @@ class Together:
     def offer(self, owners: Collection[int], tap: int, row: Row) -> None:
         """A row that queries take, or ALL of them, of a tap by its place in the plan. Those of one
         document come in the order of their nodes."""
-        reader, takers = self.shared.readers[tap], iter(owners)
-        owner = next(takers, None)
-        if owner is None:
-            return
+        reader, event, takers = self.shared.readers[tap], None, owners
         if len(owners) > 1 and reader.place < self._deferred.last:
-            owner, takers = self._deferred.log(owners), iter(())
-        try:
-            event = self.come(owner, tap, row)
-        except TooMuch:
-            self.give_up(owners)
-            return
-        if event is not None:
-            for owner in takers:
-                self._arrival += 1
+            owners = (self._deferred.log(owners),)
+        for owner in owners:
+            self._arrival += 1
+            if event is not None:
                 self._arrived.append(reader.for_owner(event, owner, self._arrival))
+                continue
+            try:
+                event = reader.read(owner, self._arrival, row)
+            except TooMuch:
+                self.give_up(takers)
+                return
+            if event is None:
+                return
+            self._arrived.append(event)
 
     def come(self, owner: int, tap: int, row: Row) -> Event | None:
         """A row that one query takes, and what it is; see `offer`. Raises TooMuch."""
