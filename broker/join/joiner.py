@@ -253,11 +253,13 @@ class Joiner:
         if plans is None:
             if len(self._alone_in) > _KNOWN:
                 self._alone_in.clear()
+            nodes = layout.nodes
             plans = self._alone_in[layout] = tuple(
                 (plan, plan.single((layout,)) if layout.regular else None)
-                for variable in layout.nodes
-                for plan in self._alone.get(variable, {}).values()
-                if layout.nodes.keys() >= set(plan.canonical.variables)
+                for variable in nodes
+                if variable in self._alone
+                for plan in self._alone[variable].values()
+                if all(map(nodes.__contains__, plan.canonical.variables))
             )
         found: list[Found] = []
         records = (record,)

@@ -8,7 +8,7 @@ from broker.join.candidates import Candidate, Found
 from broker.pattern.in_order.events import ALL
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
-from broker.standing.live import Block, Group, Tap, takes
+from broker.standing.live import Tap
 from broker.standing.memory import Memory
 from broker.state.pattern_tables import TapRow
 from broker.state.stored_documents import StoredDocument
@@ -68,36 +68,21 @@ class Arriving:
                 rows += tap.reader.rows(candidates, matched[doc])
             memory.rows += rows
             tap.stored = True
-            only = tap.only()
-            if only is not None:
-                memory.share_one(only, rows, seen)
-                continue
-            for row in rows:
-                self._come(tap, row, seen.get(row.doc))
+            shares = tap.shares()
+            if shares:
+                memory.share_rows(shares, rows, seen)
+            if tap.groups or tap.alone():
+                for row in rows:
+                    self._come(tap, row, seen.get(row.doc))
 
     def _come(self, tap: Tap, row: TapRow, seen: int | None) -> None:
-        """A row of a document has come, when the highest time was `seen`; see `Memory.offer`."""
+        """A row of a document has come, when the highest time was `seen`, for what is no part of
+        a group, and for what concerns all of one; see `Memory.offer`."""
         memory = self._memory
         late = seen if row.base == row.doc else None
         for every, block in tap.groups.values():
             if every.takes(row.end, late):
                 memory.share(every, block, row, (ALL,))
-        self._come_to_many(tap, row, seen, late)
-
-    def _come_to_many(self, tap: Tap, row: TapRow, seen: int | None, late: int | None) -> None:
-        """The same for all patterns of a tap, once for those of a group."""
-        memory = self._memory
-        together: dict[tuple[int, int], tuple[Group, Block, list[int]]] = {}
-        for number, pattern in tap.patterns.items():
-            group = pattern.group
-            if group is None:
-                if memory.offer(pattern, row, seen, pattern.pending):
-                    memory.touched[number] = pattern
-            elif takes(pattern.entry, row.base, row.end, late):
-                for block in pattern.own[row.tap]:
-                    if memory.takes_part(pattern, block, row):
-                        key = group.number, block[0]
-                        _, _, owners = together.setdefault(key, (group, block, []))
-                        owners.append(number)
-        for group, block, owners in together.values():
-            memory.share(group, block, row, owners)
+        for pattern in tap.alone():
+            if memory.offer(pattern, row, seen, pattern.pending):
+                memory.touched[pattern.number] = pattern

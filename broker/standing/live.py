@@ -188,8 +188,8 @@ def kind(subscription: Subscription, entry: Entry) -> object:
     return (subscription.canonical.number, entry._replace(number=0))
 
 
-Only = tuple[Live, Group, Sequence[Block]]
-"""A pattern, its group, and the blocks that a tap is for."""
+Share = tuple[Group, Block, Sequence[Live]]
+"""A group, one of its blocks, and those of its patterns that take what comes for it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -202,24 +202,35 @@ class Tap:
     patterns: dict[int, Live] = field(default_factory=dict)
     groups: dict[int, tuple[Group, Block]] = field(default_factory=dict)
     stored: bool = False
-    _only: Only | None = None
+    _shares: Sequence[Share] | None = None
+    _alone: Sequence[Live] = ()
 
     def __bool__(self) -> bool:
         """Whether anybody takes its documents."""
         return bool(self.patterns or self.groups)
 
-    def only(self) -> Only | None:
-        """The one pattern that takes its documents, if that is in a group: most of very many
-        patterns have documents of their own."""
-        if self._only is None and len(self.patterns) == 1 and not self.groups:
-            (pattern,) = self.patterns.values()
-            if pattern.group is not None:
-                self._only = (pattern, pattern.group, pattern.own[self.reader.id])
-        return self._only
+    def shares(self) -> Sequence[Share]:
+        """Its patterns by the groups that they are in, and the blocks that it is for."""
+        if self._shares is None:
+            self._alone = [each for each in self.patterns.values() if each.group is None]
+            found: dict[tuple[int, int], tuple[Group, Block, list[Live]]] = {}
+            for pattern in self.patterns.values():
+                group = pattern.group
+                for block in pattern.own[self.reader.id] if group is not None else ():
+                    assert group is not None
+                    own = found.setdefault((group.number, block[0]), (group, block, []))
+                    own[2].append(pattern)
+            self._shares = [*found.values()]
+        return self._shares
+
+    def alone(self) -> Sequence[Live]:
+        """Its patterns that are in no group."""
+        self.shares()
+        return self._alone
 
     def renew(self) -> None:
         """Its patterns, or their groups, have changed."""
-        self._only = None
+        self._shares = None
 
 
 class TapIndex:

@@ -13,7 +13,7 @@ from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.catalog import Catalog
 from broker.standing.agenda import Agenda
-from broker.standing.live import Block, Group, Live, Only, Owns, takes
+from broker.standing.live import Block, Group, Live, Owns, Share
 from broker.standing.members import Members
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import PatternTables, TapRow
@@ -96,16 +96,6 @@ class Memory:
             pattern.newest = max(pattern.newest, row.end)
         return taken
 
-    def takes_part(self, pattern: Live, block: Block, row: TapRow) -> bool:
-        """Whether a row is for a pattern of a group here, and not elsewhere; the pattern has it
-        then."""
-        if self.owns is not None and not self._is_here(self.owns, pattern, block, row):
-            return False
-        pattern.newest = max(pattern.newest, row.end)
-        if pattern.standing is None:
-            self.standing(pattern)
-        return True
-
     def _is_here(self, owns: Owns, pattern: Live, block: Block, row: TapRow) -> bool:
         place, query = block
         try:
@@ -122,27 +112,35 @@ class Memory:
         except TooMuch:
             group.standing.give_up(group.patterns if ALL in owners else owners)
 
-    def share_one(self, only: Only, rows: Sequence[TapRow], seen: Mapping[int, int]) -> None:
-        """Hand rows to the one pattern that takes them, which is in a group; `seen` is the highest
-        time when a document came, of those that are not made of results."""
-        pattern, group, blocks = only
-        number, entry, come = pattern.number, pattern.entry, group.standing.come
+    def share_rows(
+        self, shares: Sequence[Share], rows: Sequence[TapRow], seen: Mapping[int, int]
+    ) -> None:
+        """Hand rows to the patterns of groups that take them; `seen` is the highest time when a
+        document came, of those that are not made of results."""
         for row in rows:
-            doc, base, end = row.doc, row.base, row.end
-            if not takes(entry, base, end, seen.get(doc) if base == doc else None):
+            late = seen.get(row.doc) if row.base == row.doc else None
+            for group, block, patterns in shares:
+                if group.takes(row.end, late):
+                    owners = self._taking(patterns, block, row)
+                    if owners:
+                        self.share(group, block, row, owners)
+
+    def _taking(self, patterns: Sequence[Live], block: Block, row: TapRow) -> list[int]:
+        """The numbers of those patterns of a group that a row is for, here and not elsewhere; they
+        have it then."""
+        base, end = row.base, row.end
+        found = []
+        for pattern in patterns:
+            if base < pattern.entry.first_doc:
                 continue
-            for block in blocks:
-                if self.owns is not None and not self._is_here(self.owns, pattern, block, row):
-                    continue
-                if pattern.newest < end:
-                    pattern.newest = end
-                try:
-                    come(number, block[0], row_of(block[1], row, self.budget))
-                except TooMuch:
-                    group.standing.give_up((number,))
-                self.touched[group.number] = group
-        if pattern.standing is None and pattern.newest > -UNBOUNDED:
-            self.standing(pattern)
+            if self.owns is not None and not self._is_here(self.owns, pattern, block, row):
+                continue
+            if pattern.newest < end:
+                pattern.newest = end
+            if pattern.standing is None:
+                self.standing(pattern)
+            found.append(pattern.number)
+        return found
 
     def withdraw(self) -> None:
         """Take back the rows that patterns have not seen."""

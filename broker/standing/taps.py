@@ -46,11 +46,22 @@ class TapReader:
         named = subscription.delivery.named
         self._places = [named[name] for name in query.variables]
         self._node = named[query.node] if query.told_apart and query.node is not None else None
+        bare = not self._partition and self._readers == [(0, None)] and len(self._places) == 1
+        self._bare = self._places[0] if bare else None
+        """The place of the variable of which the text is all that is read."""
 
     def rows(self, found: Sequence[Candidate], document: Matched) -> list[TapRow]:
         """The rows of the candidates of one document, one for each choice of nodes."""
         if len(found) == 1:
-            return [self._row(*self._nodes(found[0].nodes), document)]
+            nodes: Sequence[Any] = found[0].nodes
+            if self._bare is not None:
+                of, at = document.stored, nodes[self._bare]
+                text = document.texts.get(at)
+                if text is not None:
+                    node = 0 if self._node is None else nodes[self._node]
+                    row = (self.id, of.doc, of.base, of.key, of.start, of.end, of.id, node, (at,))
+                    return [TapRow(*row, ((text,),))]
+            return [self._row(*self._nodes(nodes), document)]
         rows: dict[tuple[int, tuple[int, ...]], TapRow] = {}
         for candidate in found:
             chosen = self._nodes(candidate.nodes)

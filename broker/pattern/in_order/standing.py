@@ -129,14 +129,6 @@ class Together:
                 return
             self._arrived.append(event)
 
-    def come(self, owner: int, tap: int, row: Row) -> Event | None:
-        """A row that one query takes, and what it is; see `offer`. Raises TooMuch."""
-        self._arrival += 1
-        event = self.shared.readers[tap].read(owner, self._arrival, row)
-        if event is not None:
-            self._arrived.append(event)
-        return event
-
     def give_up(self, owners: Iterable[int]) -> None:
         """Queries have more to try than they may."""
         self._matcher.over.update(owners)
