@@ -194,20 +194,30 @@ Share = tuple[Group, Block, Sequence[Live]]
 
 @dataclass(slots=True, eq=False)
 class Tap:
-    """What reads the documents of a tap, and the patterns that take them, by their own numbers, and
-    the groups of which they concern all, each with a place of the tap. `stored`: there are rows
-    of it, or may be."""
+    """A tap, and the patterns that take its documents, by their own numbers, and the groups of
+    which they concern all, each with a place of the tap. `stored`: there are rows of it, or may be.
+    `query` is what it is to one of them, and `subscription` what finds its documents."""
 
-    reader: TapReader
+    name: str
+    query: TapQuery
+    subscription: Subscription
     patterns: dict[int, Live] = field(default_factory=dict)
     groups: dict[int, tuple[Group, Block]] = field(default_factory=dict)
     stored: bool = False
+    _reader: TapReader | None = None
     _shares: Sequence[Share] | None = None
     _alone: Sequence[Live] = ()
 
     def __bool__(self) -> bool:
         """Whether anybody takes its documents."""
         return bool(self.patterns or self.groups)
+
+    @property
+    def reader(self) -> TapReader:
+        """What reads its documents, made for the first of them: most taps never have one."""
+        if self._reader is None:
+            self._reader = TapReader(self.name, self.query, self.subscription)
+        return self._reader
 
     def shares(self) -> Sequence[Share]:
         """Its patterns by the groups that they are in, and the blocks that it is for."""
@@ -216,7 +226,7 @@ class Tap:
             found: dict[tuple[int, int], tuple[Group, Block, list[Live]]] = {}
             for pattern in self.patterns.values():
                 group = pattern.group
-                for block in pattern.own[self.reader.id] if group is not None else ():
+                for block in pattern.own[self.name] if group is not None else ():
                     assert group is not None
                     own = found.setdefault((group.number, block[0]), (group, block, []))
                     own[2].append(pattern)
@@ -253,8 +263,7 @@ class TapIndex:
         for name, query in zip(pattern.taps, pattern.pattern.taps, strict=True):
             tap = self._taps.get(name)
             if tap is None:
-                reader = TapReader(name, query, self._catalog.subscriptions[name])
-                tap = self._taps[name] = Tap(reader)
+                tap = self._taps[name] = Tap(name, query, self._catalog.subscriptions[name])
             self._enter(tap, name, pattern)
 
     def _enter(self, tap: Tap, name: str, pattern: Live) -> None:
