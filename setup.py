@@ -45,6 +45,7 @@ COMPILED = [
     "broker/state/known_keys.py",
     "broker/state/outbox.py",
     "broker/state/relations.py",
+    "xscl/stage1/course.py",
     "xscl/stage1/document.py",
     "xscl/stage1/positions.py",
     "xscl/stage1/states.py",

@@ -10,7 +10,13 @@ from lxml import etree
 from tests.stage1.test_matcher import edge, random_document
 from xscl.stage1.document import parse_document
 from xscl.stage1.matcher import Matcher
-from xscl.stage1.outlines import BLOCK, DEEPEST, LONGEST, MOST, REST, Outlines
+from xscl.stage1.outlines import DEEPEST, LONGEST, MOST, REST, Outline
+from xscl.stage1.structures import Structures
+
+
+def outline_of(structures: Structures, xml: bytes) -> Outline:
+    elements = [*parse_document(xml).iter()]
+    return structures.find([each.tag for each in elements], [*map(len, elements)]).outline
 
 
 def paths_of(root: etree._Element) -> set[str]:
@@ -43,12 +49,12 @@ def test_an_outline_has_the_label_paths_that_lxml_finds_whatever_is_read_of_the_
 def test_wide_documents_have_the_same_outline_whether_or_not_they_are_read_below() -> None:
     rng = random.Random(2)
     inner = ("<b/>", "<c><d/><!-- x --></c>", "<?p q?>", "<e><f><g/></f></e>", "text")
-    for width in (1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK):
+    for width in (1, 5, 6, 7, 50, 100):
         below = "".join(rng.choice(inner) for _ in range(width))
         xml = f"<a><w>{below}</w><v>{'<u/>' * width}<t><s/></t></v></a>".encode()
         root = parse_document(xml)
         found = {
-            Matcher(edges).match(parse_document(xml), ("S",)).outline
+            Matcher(edges, block=12).match(parse_document(xml), ("S",)).outline
             for edges in ([edge(1, "/a")], [edge(1, "//x")], [edge(1, "/a/v")], [edge(1, "/z")], [])
         }
         (outline,) = found
@@ -59,7 +65,7 @@ def test_wide_documents_have_the_same_outline_whether_or_not_they_are_read_below
 def test_equal_paths_have_one_outline_in_every_process() -> None:
     xml = b"<a><b/><n:b xmlns:n='u'/><!-- c --><?p q?><c><b>1</b></c></a>"
     other = b"<a><c><b/><b x='1'/></c><b/></a>"
-    one, two = (Outlines().of(parse_document(each)) for each in (xml, other))
+    one, two = (outline_of(Structures(), each) for each in (xml, other))
     assert one == two
     assert one.id == 8437338816738615267  # not Python's hash, which each process seeds anew
     copy = pickle.loads(pickle.dumps(Matcher([edge(1, "/a")])))
@@ -67,30 +73,32 @@ def test_equal_paths_have_one_outline_in_every_process() -> None:
 
 
 def test_trees_whose_tags_are_equal_but_nested_differently_are_told_apart() -> None:
-    outlines = Outlines()
+    structures = Structures()
     for xml in (b"<a><b><c/></b></a>", b"<a><b/><c/></a>", b"<a><b/><c><a/></c></a>"):
         root = parse_document(xml)
-        assert set(outlines.of(root).paths) == paths_of(root)
+        assert set(outline_of(structures, xml).paths) == paths_of(root)
 
 
 def test_invented_names_are_bounded_and_hide_nobody_elses() -> None:
-    outlines = Outlines()
+    structures = Structures()
     for number in range(200):
         invented = "".join(f"<n{number}x{i}/>" for i in range(1_000))
-        found = outlines.of(parse_document(f"<item>{invented}</item>".encode()))
+        found = outline_of(structures, f"<item>{invented}</item>".encode())
         assert len(found.paths) == MOST + 1
         assert REST in found.paths
-    assert outlines._nodes < 30_000
-    assert outlines._held < 600_000
-    plain = parse_document(b"<item><title>t</title></item>")
-    assert outlines.of(plain).paths == ("/item", "/item/title")
+    assert structures._paths.count < 30_000
+    assert structures._held < 600_000
+    assert outline_of(structures, b"<item><title>t</title></item>").paths == (
+        "/item",
+        "/item/title",
+    )
 
 
 def test_what_is_too_deep_or_too_long_is_not_named() -> None:
     deep = b"<a>" * 200 + b"</a>" * 200
-    found = Outlines().of(parse_document(deep))
+    found = outline_of(Structures(), deep)
     assert max(path.count("/") for path in found.paths) == DEEPEST
     assert REST in found.paths
     name = "n" * LONGEST
-    found = Outlines().of(parse_document(f"<a><{name}><b/></{name}><c/></a>".encode()))
+    found = outline_of(Structures(), f"<a><{name}><b/></{name}><c/></a>".encode())
     assert found.paths == (REST, "/a", "/a/c")

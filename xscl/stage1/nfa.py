@@ -36,6 +36,8 @@ class Automaton:
         self.starts: dict[str, State] = {}
         self.limit = limit
         self.remembered = 0
+        self.version = 0
+        """Counts the changes of the DFA: what it found before may be found no longer."""
         self._roots: dict[tuple[str, ...], StateSet | None] = {}
         self._sets: dict[tuple[frozenset[State], bool], StateSet] = {}
         self._names: Counter[str] = Counter()
@@ -121,6 +123,7 @@ class Automaton:
             if state in held.active:
                 change(held)
                 held.refresh()
+                self.version += 1
 
     def _change(self, state: State) -> None:
         """Update the DFA after a state was added below its origin, or removed."""
@@ -137,12 +140,14 @@ class Automaton:
         }
         if len(self._sets) < len(sets):
             self._roots.clear()
+            self.version += 1
             for held in sets.values():
                 held.forget()
         for held in self._sets.values():
             if state.origin in held.active:
                 held.forget(state.key)
                 held.refresh()
+                self.version += 1
 
     # -- documents ---------------------------------------------------------------------------
 
@@ -235,6 +240,7 @@ class Automaton:
         self._sets.clear()
         self._roots.clear()
         self.remembered = 0
+        self.version += 1
 
     def states(self) -> Iterator[State]:
         waiting = list(self.starts.values())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lxml import etree
@@ -14,8 +12,8 @@ from xxhash import xxh3_64_intdigest
 from xscl.functions.table import to_number
 from xscl.interruption import PENDING, check
 from xscl.stage1.constants import Check, ConstantIndex, holds
+from xscl.stage1.course import DOCUMENT, Stop
 from xscl.stage1.document import (
-    DOCUMENT_NODE,
     ELEMENT_BITS,
     TEXT_NODE,
     has_name,
@@ -26,15 +24,16 @@ from xscl.stage1.document import (
 from xscl.stage1.filters import Value, as_text, text_of
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
-from xscl.stage1.outlines import BLOCK, BLOCK_OF_TAGS, Tags
 from xscl.stage1.positions import positions
 from xscl.stage1.states import StateSet
 from xscl.stage1.tree import Node, tree_of
 from xscl.stage1.witness import Witness
 
-Open = tuple[int, Node | None, StateSet, int]
-"""An open node: its number, its context, and, to continue behind it, the state set of its parent
-and the number of children that the parent has left."""
+Open = tuple[int, Node | None]
+"""An open node: its number, and the node itself, which is None for the document."""
+
+Satisfied = dict[tuple[ConstantIndex, int], set[int]]
+"""The constants that a node satisfies, by their index and its number."""
 
 Computed = dict[object, Sequence[tuple[int, str | None, float]]]
 """Code, text and number of the values of one node, by the function that computes them."""
@@ -48,27 +47,50 @@ Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
 """The positions of var1 among the open nodes, by its group and the labels of the nodes."""
 
 
-_ELEMENT, _TAG = itemgetter(1), attrgetter("tag")
-
-
-def _pass(every: Iterator[tuple[int, Any]], left: int, tags: Tags) -> None:
-    """Pass over the children that are `left` of an element, and all below them."""
-    while left:
-        if left >= BLOCK:
-            # So many come in any case, and their tags are read without a line of Python for each.
-            some = [*map(_ELEMENT, islice(every, BLOCK))]
-            counts = [*map(len, some)]
-            tags.append(BLOCK_OF_TAGS)
-            tags += map(_TAG, some)
-            tags += counts
-            left += sum(counts) - BLOCK
+def witness_stops(
+    stops: Iterable[Stop],
+    elements: Sequence[Any],
+    automaton: Automaton,
+    standing: Standing,
+    witness: Witness,
+) -> None:
+    """Witness what these stops say of a document's elements. This runs for each document, so it
+    calls few functions."""
+    flat, texts, digest = witness.flat, witness.texts, xxh3_64_intdigest
+    walk: Walk | None = None
+    way: tuple[int, ...] | None = None
+    satisfied: Satisfied = {}
+    for rows, coded, plain, visit in stops:
+        first = len(flat)
+        flat += rows
+        for number, inner, place, others in coded:
+            element = elements[number]
+            texts[number] = text = string_value(element) if inner else element.text or ""
+            flat[first + place] = code = digest(text.encode())
+            for other in others:
+                flat[first + other] = code
+        for number in plain:
+            texts[number] = elements[number].text or ""
+        if visit is None:
             continue
-        _, element = next(every)
-        tags.append(element.tag)
-        inner = len(element)
-        if inner:
-            tags.append(inner)
-        left += inner - 1
+        here, number, above, asked = visit
+        if asked is not None:
+            for key in asked:
+                found = satisfied.get(key)
+                if found is None:
+                    index, subject = key
+                    found = index.satisfied(index.values(elements[subject]))
+                    satisfied[key] = found
+                if found:
+                    break
+            else:
+                continue
+        if walk is None:
+            walk = Walk(automaton, standing, witness, satisfied)
+        if above is not way:
+            way = above
+            walk.open = [(DOCUMENT, None), *[(n, elements[n]) for n in above]]
+        walk.visit(here, elements[number], number)
 
 
 class Walk:
@@ -87,72 +109,26 @@ class Walk:
     )
 
     def __init__(
-        self, automaton: Automaton, standing: Standing, witness: Witness, start: StateSet
+        self, automaton: Automaton, standing: Standing, witness: Witness, satisfied: Satisfied
     ) -> None:
         self.automaton = automaton
         self.standing = standing
         self.witness = witness
         # The open nodes from the document down: elements, except that the last one may be an
         # attribute or text, which has a `label`.
-        self.open: list[Open] = [(DOCUMENT_NODE % 2**64, None, start, 0)]
+        self.open: list[Open] = []
         self.label = ""
         # Caches by node number, so that nothing is computed twice.
         self.passed: dict[tuple[Tried, int], bool] = {}
         self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
-        self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
+        self.satisfied = satisfied
 
-    def document(self, root: etree._Element) -> Tags:  # noqa: C901  # for each element
-        """Witness all nodes, and return the tags of all elements. This loop runs for each element,
-        so it calls no Python functions."""
-        opened = self.open
-        _, _, above, left = opened[0]
-        flat, digest = self.witness.flat, xxh3_64_intdigest
-        texts = self.witness.texts
-        # Of any type, since the tags of comments are no strings.
-        element: Any
-        every: Iterator[tuple[int, Any]] = enumerate(root.iter())
-        # One iterator for all elements; a node ends when none of its children is `left`.
-        known = above.children
-        tags: Tags = []
-        add = tags.append
-        for index, element in every:
-            tag = element.tag
-            add(tag)
-            try:
-                here = known[tag]
-            except KeyError:
-                here = self.automaton.child(above, tag)
-            inner = len(element)
-            if here.single is not None:
-                back, var1, var2, _ = here.single
-                texts[index] = text = string_value(element) if inner else element.text or ""
-                flat += (var1, var2, opened[back][0], index, digest(text.encode()))
-            elif not here.idle:
-                code = 0
-                if here.coded:
-                    text = string_value(element) if inner else element.text or ""
-                    code = digest(text.encode())
-                    texts[index] = text
-                elif here.rows and not inner:
-                    texts[index] = element.text or ""
-                for back, var1, var2, valued in here.rows:
-                    flat += (var1, var2, opened[back][0], index, code if valued else 0)
-                if here.general:
-                    self._general(here, element, index)
-                if here.wants_leaves:
-                    self._leaves(here, element, index)
-            left -= 1
-            if inner:
-                add(inner)
-                if here.wants_below:
-                    opened.append((index, element, above, left))
-                    above, known, left = here, here.children, inner
-                    continue
-                _pass(every, inner, tags)
-            while not left:
-                _, _, above, left = opened.pop()
-                known = above.children
-        return tags
+    def visit(self, here: StateSet, element: etree._Element, number: int) -> None:
+        """Witness an element below those that are open, if its label path alone does not decide."""
+        if here.general:
+            self._general(here, element, number)
+        if here.wants_leaves:
+            self._leaves(here, element, number)
 
     def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
         """Witness an attribute or text of the element that is the last open node."""
@@ -169,7 +145,7 @@ class Walk:
     def _leaves(self, here: StateSet, element: etree._Element, number: int) -> None:
         """Witness the attributes and texts of an element."""
         automaton = self.automaton
-        self.open.append((number, element, here, 0))
+        self.open.append((number, element))
         if here.wants_attributes:
             known = here.attributes
             for ordinal, (key, value) in enumerate(element.items(), 1):
@@ -188,7 +164,7 @@ class Walk:
         and texts are given a `label`."""
         if PENDING:
             check()
-        self.open.append((number, context, here, 0))
+        self.open.append((number, context))
         self.label = label
         computed: Computed = {}
         texts, rows = self.witness.texts, len(self.witness.flat)
@@ -214,13 +190,13 @@ class Walk:
 
     def _labels(self) -> tuple[str, ...]:
         """The labels from the root down to the current node."""
-        elements = [node for _, node, _, _ in self.open if isinstance(node, etree._Element)]
+        elements = [node for _, node in self.open if isinstance(node, etree._Element)]
         labels = [node.tag if has_name(node) else "#other" for node in elements]
         return (*labels, self.label) if self.label else (*labels,)
 
     def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:
         """The constants that the subject satisfies at an open node."""
-        number, context, _, _ = self.open[depth]
+        number, context = self.open[depth]
         key = (index, number)
         known = self.satisfied.get(key)
         if known is None:
@@ -308,7 +284,7 @@ class Walk:
         """Whether a filter holds at an open node."""
         if isinstance(test, Check):
             return holds(test, self._values(test.index, depth))
-        number, context, _, _ = self.open[depth]
+        number, context = self.open[depth]
         key = (test, number)
         passed = self.passed.get(key)
         if passed is None:
@@ -326,7 +302,7 @@ class Walk:
 
     def _values(self, index: ConstantIndex, depth: int) -> Sequence[str | float]:
         """The values of a subject at an open node."""
-        number, context, _, _ = self.open[depth]
+        number, context = self.open[depth]
         key = (index, number)
         values = self.values.get(key)
         if values is None:

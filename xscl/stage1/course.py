@@ -1,0 +1,112 @@
+"""The course of the automaton through a document: where it stops, and what is witnessed there.
+
+In: the tags of a document's elements and their numbers of children, in document order. Out: stops.
+Documents that are built alike have the same stops, whatever their texts are, so that they are found
+once for all of them (`xscl/stage1/structures.py`), as the moves of the automaton are found once for
+equal label paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from xscl.stage1.constants import ConstantIndex
+from xscl.stage1.document import DOCUMENT_NODE
+from xscl.stage1.nfa import Automaton
+from xscl.stage1.states import StateSet
+
+Asked = tuple[tuple[ConstantIndex, int], ...]
+"""Indexes of constants, each with the number of the element that has its subject."""
+
+Visit = tuple[StateSet, int, tuple[int, ...], Asked | None]
+"""An element that has to be looked at: its state set, its number, and the elements above it from
+the root down; only if one of those asked satisfies a constant, where it says which."""
+
+Coded = tuple[int, bool, int, tuple[int, ...]]
+"""An element whose string value is coded: its number, whether it has children, and at which place
+among the integers of its stop the code belongs, and at which others."""
+
+Stop = tuple[list[int], list[Coded], list[int], Visit | None]
+"""Rows of a witness, without codes; the elements whose values are coded; the numbers of those
+without children whose texts are only read; and the element that has to be looked at behind them."""
+
+DOCUMENT = DOCUMENT_NODE % 2**64
+
+
+class Course:
+    """The way through one document, a part of its elements at a time."""
+
+    def __init__(self, automaton: Automaton, start: StateSet) -> None:
+        self._automaton = automaton
+        self._above, self._left = start, 1
+        """The state set of the parent, and how many of its children are left."""
+        self._opened: list[tuple[int, StateSet, int]] = [(DOCUMENT, start, 0)]
+        """The open nodes from the document down: their numbers, and to continue behind them what
+        `_above` and `_left` are there."""
+        self._skipped = 0
+        """Children left of elements below which nothing is witnessed."""
+        self._number = count()
+        self._way: tuple[int, ...] = ()
+
+    def opened(self) -> tuple[int, ...]:
+        """The elements that are open, from the root down."""
+        return (*[number for number, _, _ in self._opened[1:]],)
+
+    def follow(self, tags: Sequence[object], children: Sequence[int]) -> list[Stop]:
+        """The stops among the next elements of the document."""
+        automaton, opened = self._automaton, self._opened
+        above, left, skipped = self._above, self._left, self._skipped
+        stops: list[Stop] = []
+        stop: Stop = ([], [], [], None)
+        tag: Any
+        for tag, inner, number in zip(tags, children, self._number, strict=False):
+            if skipped:
+                skipped += inner - 1
+                continue
+            while not left:
+                _, above, left = opened.pop()
+            here = above.children.get(tag) or automaton.child(above, tag)
+            if not here.idle:
+                self._witness(here, number, inner > 0, stop)
+                if here.general or here.wants_leaves:
+                    stops.append((*stop[:3], self._visit(here, number)))
+                    stop = ([], [], [], None)
+            left -= 1
+            if inner and here.wants_below:
+                opened.append((number, above, left))
+                above, left = here, inner
+            else:
+                skipped = inner
+        if stop[0]:
+            stops.append(stop)
+        self._above, self._left, self._skipped = above, left, skipped
+        return stops
+
+    def _witness(self, here: StateSet, number: int, inner: bool, stop: Stop) -> None:
+        """Add the rows of an element that its label path alone decides."""
+        rows, coded, plain, _ = stop
+        places = []
+        for back, var1, var2, valued in here.rows:
+            rows += (var1, var2, self._opened[back][0], number, 0)
+            if valued:
+                places.append(len(rows) - 1)
+        if places:
+            coded.append((number, inner, places[0], (*places[1:],)))
+        elif here.rows and not inner:
+            plain.append(number)
+
+    def _visit(self, here: StateSet, number: int) -> Visit:
+        way = self.opened()
+        if way == self._way:
+            way = self._way  # one object for all that have the same parent
+        self._way = way
+        asked: list[tuple[ConstantIndex, int]] | None = None if here.wants_leaves else []
+        open_nodes = (DOCUMENT, *way, number)
+        for group in here.general:
+            if group.trigger is None or not group.fixed:
+                asked = None
+            elif asked is not None:
+                asked.append((group.trigger[1], open_nodes[group.place]))
+        return (here, number, way, None if asked is None else (*asked,))
