@@ -53,8 +53,14 @@ def _decided(counts: Counter[str], original: Original, plan: Plan, records: Any,
     if found is None:
         counts["memory: too many"] += 1
         return None
-    counts["memory: a block" if len(records) == 1 else "memory: a pair"] += len(found)
+    counts["memory: a pair"] += len(found) * (len(records) == 2)
     counts["memory: several matches of one pair"] += len(found) > 1
+    return found
+
+
+def _of_one(counts: Counter[str], original: Original, *args: Any) -> Any:
+    found = original(*args)
+    counts["memory: a block"] += len(found)
     return found
 
 
@@ -151,6 +157,7 @@ def _within(counts: Counter[str], original: Original, *args: Any) -> Any:
 
 _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (Plan, "candidates", _decided),
+    (Joiner, "_of_one", _of_one),
     (Templates, "_rows_of", _ran),
     (HotLists, "met", _met),
     (HotLists, "_shorten", _shortened),
