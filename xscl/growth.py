@@ -49,7 +49,18 @@ def growing(queries: int) -> Iterator[None]:
     """A block that works on so many queries, without garbage collection if they are many. Syntax
     trees and compiled queries have no cycles, and collecting repeatedly while their number grows
     costs three times as much as making them."""
-    if queries < _LARGE or not gc.isenabled():
+    if queries < _LARGE:
+        yield
+    else:
+        with paused():
+            yield
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """A block without garbage collection, in all threads of the process; what it leaves is gone
+    through once, behind it. For work without cycles that makes many objects of which most stay."""
+    if not gc.isenabled():
         yield
         return
     gc.disable()

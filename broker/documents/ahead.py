@@ -30,6 +30,7 @@ import pyarrow as pa
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals, matcher_for, witness
 from feeds.rows import DocumentRow
+from xscl.growth import collect_rarely
 from xscl.stage1.matcher import Matcher
 from xscl.stage1.outlines import Outline
 
@@ -292,6 +293,7 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     given, taken = _Channel(sys.stdin.buffer, asked), _Channel(sys.stdout.buffer, answered)
     spec, matcher = b"", Matcher()
+    collect_rarely()
     try:
         taken.send(None)
         while True:
