@@ -48,6 +48,7 @@ COMPILED = [
     "xscl/stage1/course.py",
     "xscl/stage1/document.py",
     "xscl/stage1/positions.py",
+    "xscl/stage1/reading.py",
     "xscl/stage1/states.py",
     "xscl/stage1/walk.py",
 ]

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     ),
     "xscl.stage1": (
         *("xscl.normal", "xscl.kinds", "xscl.ast", "xscl.compact", "xscl.functions"),
-        "xscl.interruption",
+        *("xscl.growth", "xscl.interruption"),
     ),
     "xscl": ("xscl.ast", "xscl.check", "xscl.codes", "xscl.errors", "xscl.syntax"),
     "feeds": (),

@@ -62,7 +62,7 @@ def test_documents_built_alike_are_matched_as_the_first_of_them(seed: int) -> No
             assert witness.outline == alone.outline
         found += len(alone)
     assert found > 200
-    known = whole.structures._known.values()
+    known = whole.reading.structures._known.values()
     assert sum(len(each.stops) for each in known) > 0
 
 
@@ -73,7 +73,7 @@ def test_a_structure_is_kept_when_it_is_met_again_and_dropped_with_the_automaton
     root = parse_document(b"<a><b>1</b></a>")
     for kept in (0, 1, 1):
         assert len(matcher.match(root, ("S",))) == 1
-        (structure,) = matcher.structures._known.values()
+        (structure,) = matcher.reading.structures._known.values()
         assert len(structure.stops) == kept
     (before,) = structure.stops.values()
     matcher.add(edge(2, "/a/c"))
@@ -103,7 +103,7 @@ def test_what_is_known_of_structures_is_bounded() -> None:
         for _ in range(3):
             assert len(matcher.match(root, ("S",))) == 1800
         held = 0
-        for structure in matcher.structures._known.values():
+        for structure in matcher.reading.structures._known.values():
             held += 2 * len(structure.tags or ())
             held += sum(len(rows) for stops in structure.stops.values() for rows, *_ in stops)
         most = max(most, held)

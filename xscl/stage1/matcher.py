@@ -10,10 +10,9 @@ that the pattern itself relates, with all filters on the way satisfied. Variable
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
-from operator import attrgetter
+from itertools import repeat
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -33,18 +32,12 @@ from xscl.stage1.constants import (
     is_unvarying,
     selectivity,
 )
-from xscl.stage1.course import Course
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tests, Tried
 from xscl.stage1.nfa import Automaton
-from xscl.stage1.states import StateSet
-from xscl.stage1.structures import Structures
-from xscl.stage1.tree import forget_tree
-from xscl.stage1.walk import Standing, witness_stops
+from xscl.stage1.reading import Reading
 from xscl.stage1.witness import AlikeEdges, Edge, Witness
 
 _KNOWN_FORMS = 10_000
-
-_TAG = attrgetter("tag")
 
 
 @dataclass(slots=True)
@@ -108,13 +101,9 @@ class Matcher:
     ) -> None:
         """`limit` bounds the cached automaton, `block` the elements in memory at a time, beside
         the document itself."""
-        self.block = block
         self.automaton = Automaton(limit)
+        self.reading = Reading(self.automaton, block)
         self.edges: dict[int, Entry] = {}
-        self.structures = Structures()
-        self.standing: Standing = {}
-        """Cached positions of var1 on label paths, for groups that are not fixed; `Walk` fills it.
-        """
         self._tests: WeakValueDictionary[ir.Expr, Tried] = WeakValueDictionary()
         self._indexes: WeakValueDictionary[Subject, ConstantIndex] = WeakValueDictionary()
         self._alike: dict[object, _Alike] = {}
@@ -305,17 +294,16 @@ class Matcher:
         if not (group.entries or group.by_constant):
             self.automaton.refuse(group.state, group.key)
             if not group.fixed:
-                self.standing.clear()
+                self.reading.standing.clear()
 
     def __getstate__(self) -> tuple[object, ...]:
         """What another process goes on with: all but what documents have filled in."""
         tests, indexes = list(self._tests.items()), list(self._indexes.items())
-        return self.automaton, self.edges, tests, indexes, self.block
+        return self.automaton, self.edges, tests, indexes, self.reading.block
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.automaton, self.edges, tests, indexes, self.block = state
-        self.structures = Structures()
-        self.standing = {}
+        self.automaton, self.edges, tests, indexes, block = state
+        self.reading = Reading(self.automaton, block)
         self._tests = WeakValueDictionary(tests)
         self._indexes = WeakValueDictionary(indexes)
         self._alike = {}
@@ -325,57 +313,8 @@ class Matcher:
 
     def match(self, root: etree._Element, streams: tuple[str, ...]) -> Witness:
         """The witness of one document that flows through `streams`."""
-        witness = Witness()
-        automaton = self.automaton
-        start = automaton.root(streams)
-        every = root.iter()
-        elements: list[Any] = [*islice(every, self.block)]
-        tags = [*map(_TAG, elements)]
-        children = [*map(len, elements)]
-        if len(elements) == self.block:
-            self._match_long(every, elements, tags, children, start, witness)
-            return witness
-        structure = self.structures.find(tags, children)
-        witness.outline = structure.outline
-        if start is None:
-            return witness
-        stops = self.structures.stops(structure, tags, children, automaton, start)
-        try:
-            witness_stops(stops, elements, automaton, self.standing, witness)
-        finally:
-            forget_tree()
-        return witness
-
-    def _match_long(
-        self,
-        every: Iterator[Any],
-        elements: list[Any],
-        tags: list[object],
-        children: list[int],
-        start: StateSet | None,
-        witness: Witness,
-    ) -> None:
-        """Witness a document a block of elements at a time."""
-        course = None if start is None else Course(self.automaton, start)
-        done = 0
-        try:
-            while done < len(elements):
-                stay: dict[int, Any] = {}
-                if course is not None:
-                    stops = course.follow(tags[done:], children[done:])
-                    witness_stops(stops, elements, self.automaton, self.standing, witness)
-                    stay = {number: elements[number] for number in course.opened()}
-                # Those that nobody will look at again are freed.
-                elements[done:] = [None] * (len(elements) - done)
-                for number, element in stay.items():
-                    elements[number] = element
-                done = len(elements)
-                elements += islice(every, self.block)
-                tags += map(_TAG, elements[done:])
-                children += map(len, elements[done:])
-        finally:
-            forget_tree()
-        witness.outline = self.structures.find(tags, children).outline
+        start = self.automaton.root(streams)
+        return self.reading.witness(root, start)
 
     def _index(self, subject: Subject) -> ConstantIndex:
         found = self._indexes.get(subject)

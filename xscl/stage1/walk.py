@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from lxml import etree
-from xxhash import xxh3_64_intdigest
 
 from xscl.functions.table import to_number
 from xscl.interruption import PENDING, check
 from xscl.stage1.constants import Check, ConstantIndex, holds
-from xscl.stage1.course import DOCUMENT, Stop
 from xscl.stage1.document import (
     ELEMENT_BITS,
     TEXT_NODE,
     has_name,
-    string_value,
     text_children,
     value_code,
 )
@@ -45,52 +41,6 @@ STANDING = 10_000
 
 Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
 """The positions of var1 among the open nodes, by its group and the labels of the nodes."""
-
-
-def witness_stops(
-    stops: Iterable[Stop],
-    elements: Sequence[Any],
-    automaton: Automaton,
-    standing: Standing,
-    witness: Witness,
-) -> None:
-    """Witness what these stops say of a document's elements. This runs for each document, so it
-    calls few functions."""
-    flat, texts, digest = witness.flat, witness.texts, xxh3_64_intdigest
-    walk: Walk | None = None
-    way: tuple[int, ...] | None = None
-    satisfied: Satisfied = {}
-    for rows, coded, plain, visit in stops:
-        first = len(flat)
-        flat += rows
-        for number, inner, place, others in coded:
-            element = elements[number]
-            texts[number] = text = string_value(element) if inner else element.text or ""
-            flat[first + place] = code = digest(text.encode())
-            for other in others:
-                flat[first + other] = code
-        for number in plain:
-            texts[number] = elements[number].text or ""
-        if visit is None:
-            continue
-        here, number, above, asked = visit
-        if asked is not None:
-            for key in asked:
-                found = satisfied.get(key)
-                if found is None:
-                    index, subject = key
-                    found = index.satisfied(index.values(elements[subject]))
-                    satisfied[key] = found
-                if found:
-                    break
-            else:
-                continue
-        if walk is None:
-            walk = Walk(automaton, standing, witness, satisfied)
-        if above is not way:
-            way = above
-            walk.open = [(DOCUMENT, None), *[(n, elements[n]) for n in above]]
-        walk.visit(here, elements[number], number)
 
 
 class Walk:
