@@ -10,7 +10,7 @@ from typing import Any
 from lxml import etree
 from xxhash import xxh3_64_intdigest
 
-from xscl.growth import growing
+from xscl.growth import paused
 from xscl.stage1.course import DOCUMENT, Course, Stop
 from xscl.stage1.document import string_value
 from xscl.stage1.nfa import Automaton
@@ -43,7 +43,7 @@ class Reading:
         elements: list[Any] = [*islice(every, min(_FEW, self.block))]
         if len(elements) < _FEW:
             return self._witness(every, elements, start)
-        with growing(len(elements)):
+        with paused():
             # All of them are freed before the collector of cycles could look at any.
             elements += islice(every, max(0, self.block - _FEW))
             try:
