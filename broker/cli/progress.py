@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _QUIET = "quiet"
 _TOGETHER = 250
-_EVERY = 10.0
+EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
 
 
@@ -38,11 +38,18 @@ class Work:
     """
 
     def __init__(
-        self, noun: str, *, many: str | None = None, total: int | None = None, note: str = ""
+        self,
+        noun: str,
+        *,
+        many: str | None = None,
+        total: int | None = None,
+        note: str = "",
+        every: float = EVERY,
     ) -> None:
         from rich.progress import Progress
 
         self._noun, self._many = noun, many
+        self._every = every
         self._total = total
         self._count = 0
         self._parts = False
@@ -81,7 +88,7 @@ class Work:
         self._bar.update(self._task, description=self._described(), advance=done, rate=self._rate())
         if self._live or self._quiet:
             return
-        if time.monotonic() - self._last_line >= _EVERY:
+        if time.monotonic() - self._last_line >= self._every:
             self._last_line = time.monotonic()
             console.print(self._line())
 
@@ -181,7 +188,7 @@ class Counted:
 
 
 @contextmanager
-def stage(text: str, *, seen_only: bool = False) -> Iterator[None]:
+def stage(text: str, *, seen_only: bool = False, every: float = EVERY) -> Iterator[None]:
     """What is going on within the block, where nothing can be counted: a line on a terminal, which
     goes at the end, and elsewhere one that stays, unless it is for terminals only. Where it takes
     long another line comes every so often."""
@@ -191,7 +198,7 @@ def stage(text: str, *, seen_only: bool = False) -> Iterator[None]:
     if not interactive():
         if not seen_only:
             console.print(text)
-        with _reminding(text):
+        with _reminding(text, every):
             yield
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -207,12 +214,12 @@ def stage(text: str, *, seen_only: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _reminding(text: str) -> Iterator[None]:
+def _reminding(text: str, every: float) -> Iterator[None]:
     """Say every so often that it still goes on."""
     done, began = threading.Event(), time.monotonic()
 
     def remind() -> None:
-        while not done.wait(_EVERY):
+        while not done.wait(every):
             so_far = rough_duration(time.monotonic() - began)
             console.print(f"{text}, for {so_far} so far")
 

@@ -113,9 +113,8 @@ def test_importing_feeds_shows_how_far_it_is(tmp_path: Path) -> None:
 def _works() -> None:
     lines: list[str] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(progress, "_EVERY", 0.01)
         patched.setattr(shared.console, "print", lambda text, **_: lines.append(text))
-        with Work("item", total=4) as work:
+        with Work("item", total=4, every=0.01) as work:
             work.advance(1)
 
             def due() -> bool:
@@ -123,7 +122,7 @@ def _works() -> None:
                 return bool(lines) or progress.quiet()
 
             until(due)
-        with stage("copying"):
+        with stage("copying", every=0.01):
             until(lambda: any("so far" in line for line in lines) or progress.quiet())
     click.echo("\n".join(lines))
 

@@ -14,7 +14,7 @@ import httpx
 import uvicorn
 
 from broker.service.api.app import Api
-from broker.service.api.common import KEEP_ALIVE
+from broker.service.api.common import KEEP_ALIVE, SIZES, PageSizes
 from broker.service.api.server import answering as serve
 from broker.service.api.server import listen
 from broker.service.service import Service
@@ -79,22 +79,29 @@ def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(state: Path, keep_alive: float = KEEP_ALIVE, **overrides: Any) -> Iterator[Running]:
+def serving(
+    state: Path,
+    keep_alive: float = KEEP_ALIVE,
+    sizes: PageSizes = SIZES,
+    **overrides: Any,
+) -> Iterator[Running]:
     """Run a service over a state directory; settings are given as `server__max_body="1 MB"`."""
     named = {name.replace("__", "."): value for name, value in overrides.items()}
     service = Service(Settings.load(None, {"state": str(state), **named}))
     service.start()
     try:
-        with answering(service, keep_alive) as running:
+        with answering(service, keep_alive, sizes) as running:
             yield running
     finally:
         service.stop(drain=False)
 
 
 @contextmanager
-def answering(service: Service, keep_alive: float = KEEP_ALIVE) -> Iterator[Running]:
+def answering(
+    service: Service, keep_alive: float = KEEP_ALIVE, sizes: PageSizes = SIZES
+) -> Iterator[Running]:
     """The API of a started service on a port of its own."""
-    api = Api(service, keep_alive)
+    api = Api(service, keep_alive, sizes)
     with (
         listen(socket.AF_INET, ("127.0.0.1", 0)) as listening,
         serve(api, listening) as server,

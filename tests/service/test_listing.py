@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.model import Registered, Status
-from broker.service.api import subscriptions as route
+from broker.service.api.common import PageSizes
 from broker.service.service import Service
 from tests.service.api_harness import Running, lines, serving
 from tests.waiting import PATIENCE
@@ -21,15 +21,13 @@ NDJSON = {"Accept": "application/x-ndjson"}
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """With 25 subscriptions, which are read ten at a time."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(route, "_CHUNK", 10)
-        with serving(tmp_path_factory.mktemp("state")) as running:
-            texts = [f"{'ab'[n % 2]}-{n:02}: SELECT t FROM S//a[./t->t];" for n in range(25)]
-            assert running.subscribe(" ".join(texts)).status_code == 201
-            put = {"throttle": {"variable": "t", "period": "1 h"}}
-            assert running.subscribe("a-00: SELECT t FROM S//a[./t->t];", **put).status_code == 201
-            assert running.http.post("/v1/subscriptions/b-03/pause").status_code == 200
-            yield running
+    with serving(tmp_path_factory.mktemp("state"), sizes=PageSizes(listed=10)) as running:
+        texts = [f"{'ab'[n % 2]}-{n:02}: SELECT t FROM S//a[./t->t];" for n in range(25)]
+        assert running.subscribe(" ".join(texts)).status_code == 201
+        put = {"throttle": {"variable": "t", "period": "1 h"}}
+        assert running.subscribe("a-00: SELECT t FROM S//a[./t->t];", **put).status_code == 201
+        assert running.http.post("/v1/subscriptions/b-03/pause").status_code == 200
+        yield running
 
 
 def test_all_come_in_one_answer_as_lines(running: Running) -> None:

@@ -36,7 +36,7 @@ _WINDOW = re.compile(r"([1-9][0-9]{0,11})[ \t\r\n]+([A-Za-z]+)")
 
 _LONGEST_TEXT = 2_000
 """Characters of a statement that is remembered."""
-_MOST = 8_192
+MOST = 8_192
 """Fingerprints that are remembered."""
 _Literal = ast.String | ast.Number | ast.Duration
 _FREE_CALLS = frozenset(["contains", "starts-with", "ends-with"])
@@ -246,7 +246,7 @@ def _remember(
 ) -> ast.Query:
     key, literals = statement.key, statement.literals
     if key not in _fixed:
-        if len(_fixed) >= _MOST:
+        if len(_fixed) >= MOST:
             forget()
         _fixed[key] = None
         return query
@@ -254,7 +254,7 @@ def _remember(
     if fixed is not None:
         member = (key, *[literals[place] for place in fixed])
         if member not in _known:
-            if len(_known) >= _MOST:
+            if len(_known) >= MOST:
                 forget()
             _known[member] = None
             return query

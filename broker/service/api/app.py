@@ -41,7 +41,7 @@ from broker.service.api import (
     why,
 )
 from broker.service.api.access import record
-from broker.service.api.common import KEEP_ALIVE, Context
+from broker.service.api.common import KEEP_ALIVE, SIZES, Context, PageSizes
 from broker.service.api.direct import Direct
 from broker.service.api.docs import HEADERS, page
 from broker.service.api.guard import Guard, identity_of_session
@@ -115,7 +115,12 @@ class Api:
     stop. Streams without matches send a comment every `keep_alive` seconds.
     """
 
-    def __init__(self, service: Service, keep_alive: float = KEEP_ALIVE) -> None:
+    def __init__(
+        self,
+        service: Service,
+        keep_alive: float = KEEP_ALIVE,
+        sizes: PageSizes = SIZES,
+    ) -> None:
         self.service = service
         self.waiting = Waiting()
         server = service.settings.server
@@ -139,7 +144,14 @@ class Api:
         known = Known()
         together = Together(service, known)
         context = Context(
-            service, self.waiting, rules, sessions, together, keep_alive=keep_alive, known=known
+            service,
+            self.waiting,
+            rules,
+            sessions,
+            together,
+            keep_alive=keep_alive,
+            sizes=sizes,
+            known=known,
         )
         service.metrics.read_from(service.figures, self.waiting.__len__)
         app = Direct(_application(context), context, documents.router.routes)

@@ -18,7 +18,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from broker.service.api.known import Known
-from broker.service.api.match_pages import PAGE_BYTES, SharedReads
+from broker.service.api.match_pages import PAGE_BYTES, SEARCHED, SharedReads
 from broker.service.api.problems import KINDS, documented
 from broker.service.api.rules import Rules, feed_key
 from broker.service.api.schemas import ChannelBody, OwnChannelBody
@@ -70,6 +70,18 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
+class PageSizes:
+    """How many are read at once: subscriptions where all are requested as lines, and matches that
+    are looked at for a filtered page, so that no request takes long."""
+
+    listed: int = 10_000
+    searched: int = SEARCHED
+
+
+SIZES = PageSizes()
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """The service and everything else that a route uses."""
 
@@ -79,6 +91,7 @@ class Context:
     sessions: Sessions
     together: Together
     keep_alive: float = KEEP_ALIVE
+    sizes: PageSizes = SIZES
     lanes: Lanes = field(default_factory=Lanes)
     known: Known = field(default_factory=Known)
     shared: SharedReads = field(default_factory=SharedReads)

@@ -22,7 +22,7 @@ PAGE_BYTES = 8_000_000
 _CHUNK = 100
 """The number of matches that are read at once."""
 
-_SEARCHED = 2_000
+SEARCHED = 2_000
 """Matches that are looked at for a filtered page at most, so that no request takes long."""
 
 
@@ -81,11 +81,12 @@ class Page:
         return b"".join(events)
 
 
-def read(mailbox: Mailbox, wanted: Wanted, limit: int) -> Page:
+def read(mailbox: Mailbox, wanted: Wanted, limit: int, searched: int = SEARCHED) -> Page:
     """A page of at most `limit` matches: oldest first behind `after`, newest first below `before`.
 
     It has fewer where they are large, or where very many do not pass the filter: then its cursor is
-    behind what was looked at. Backwards, 0 as the cursor means that there are no more.
+    behind what was looked at, `searched` and some more. Backwards, 0 as the cursor means that there
+    are no more.
     """
     if wanted.most is not None and mailbox.last() - wanted.after > wanted.most:
         return _newest(mailbox, wanted, wanted.most)
@@ -94,7 +95,8 @@ def read(mailbox: Mailbox, wanted: Wanted, limit: int) -> Page:
     backwards = wanted.before is not None
     cursor = wanted.after if wanted.before is None else wanted.before
     size = looked_at = 0
-    while len(lines) < limit and size < PAGE_BYTES and looked_at < _SEARCHED:
+    most = searched if wanted.filtered else limit
+    while len(lines) < limit and size < PAGE_BYTES and looked_at < most:
         count = _CHUNK if wanted.filtered else min(_CHUNK, limit - len(lines))
         found = _next(mailbox, wanted.subscription, cursor, count, backwards)
         for each in found:

@@ -180,7 +180,7 @@ def _own(api: Context, who: Identity, wanted: Wanted) -> Wanted:
 
 
 def _own_page(api: Context, who: Identity, wanted: Wanted, limit: int) -> Page:
-    return read(api.service.mailbox, _own(api, who, wanted), limit)
+    return read(api.service.mailbox, _own(api, who, wanted), limit, api.sizes.searched)
 
 
 # -- event stream --------------------------------------------------------------------------------

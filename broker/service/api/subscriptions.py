@@ -31,9 +31,6 @@ from broker.text.units import FOREVER
 
 router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
 
-_CHUNK = 10_000
-"""The number of subscriptions that are read at once when all are requested."""
-
 Id = Annotated[str, Path(max_length=1_000, description="a subscription", examples=["pair"])]
 
 
@@ -91,8 +88,8 @@ def _entries(
         return api.service.subscriptions.page(status, prefix, after, limit)
     found: list[Registered] = []
     ids = api.service.access.owned(who.name, prefix, after)
-    for begin in range(0, len(ids), _CHUNK):
-        part = api.service.engine.committed_of(ids[begin : begin + _CHUNK])
+    for begin in range(0, len(ids), api.sizes.listed):
+        part = api.service.engine.committed_of(ids[begin : begin + api.sizes.listed])
         found += [each for each in part if status in (None, each.status)]
         if len(found) >= limit:
             break
@@ -111,8 +108,8 @@ async def _lines(
     one is sent, the next is read."""
 
     def read(after: str) -> tuple[str | None, bytes]:
-        entries = _entries(api, who, status, prefix, after, _CHUNK)
-        last = entries[-1].id if len(entries) == _CHUNK else None
+        entries = _entries(api, who, status, prefix, after, api.sizes.listed)
+        last = entries[-1].id if len(entries) == api.sizes.listed else None
         return last, b"".join([line + b"\n" for line in _rendered(api, request, entries)])
 
     def begin(after: str) -> asyncio.Task[tuple[str | None, bytes]]:
