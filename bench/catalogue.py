@@ -2,8 +2,8 @@
 
     python -m bench.catalogue [--quick]
 
-A document pays for its outline alone: the tags that the walk of stage 1 keeps, and their hash. Beside
-it is what the alternative would cost, to read its values at arrival into sketches that are merged
+A document pays for its outline alone: its tags and numbers of children are hashed and compared, which
+finds its stops in stage 1 as well. Beside it is what the alternative would cost, to read its values at arrival into sketches that are merged
 later, and that for every sixteenth document only. `asked` is what a question costs that is answered
 from the stored documents instead, from a sample by the hash of their identity, in a state of many.
 All in CPU time.
@@ -14,8 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from lxml import etree
-
 from bench.measure import finish, parser, table
 from bench.stage1 import selecting
 from broker import Broker, Document
@@ -23,7 +21,7 @@ from broker.statistics.values import SampleValues
 from broker.suggest import suggest
 from xscl.stage1.document import parse_document
 from xscl.stage1.matcher import Matcher
-from xscl.stage1.outlines import Outlines, Tags
+from xscl.stage1.structures import Structures
 
 SAMPLED = 16
 """Of so many documents the alternative would read one."""
@@ -63,37 +61,15 @@ def cpu(run: Callable[[], object], times: int) -> float:
     return min(found)
 
 
-def tags_of(root: etree._Element) -> Tags:
-    """The tags of a document as the walk keeps them."""
-    tags: Tags = []
-    for element in root.iter():
-        tags.append(element.tag)
-        if len(element):
-            tags.append(len(element))
-    return tags
-
-
 def of_document(name: str, xml: bytes, times: int) -> list[str]:
     """A row: a document, and what it pays."""
     root = parse_document(xml)
-    tags, outlines, matcher = tags_of(root), Outlines(), Matcher(selecting())
-
-    def kept() -> None:
-        kept: Tags = []
-        add = kept.append
-        for tag in tags:
-            add(tag)
-
-    def only() -> None:
-        for _ in tags:
-            pass
-
-    keeping = cpu(kept, times) - cpu(only, times)
-    hashing = cpu(lambda: outlines.find(tags), times)
+    tags, children = [each.tag for each in root.iter()], [len(each) for each in root.iter()]
+    structures, matcher = Structures(), Matcher(selecting())
+    outline = cpu(lambda: structures.find(tags, children), times)
     reading = cpu(lambda: SampleValues().add(1, root), times)
     elements = sum(1 for _ in root.iter())
     stage1 = cpu(lambda: matcher.match(parse_document(xml), ("S",)), times)
-    outline = keeping + hashing
     return [
         *(name, str(elements), f"{stage1:.1f}", f"{outline:.2f}", f"{outline / stage1:.1%}"),
         *(f"{outline / elements * 1000:.0f}", f"{reading:.1f}", f"{reading / SAMPLED:.2f}"),

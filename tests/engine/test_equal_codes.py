@@ -9,7 +9,7 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 from broker import Broker, Document
-from xscl.stage1 import document, walk
+from xscl.stage1 import document, reading, walk
 from xscl.stage1.document import value_code
 
 QUERIES = {
@@ -30,7 +30,7 @@ def few_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     def small(digest: Callable[..., int]) -> Callable[..., int]:
         return lambda *args: 2 + digest(*args) % 2
 
-    monkeypatch.setattr(walk, "xxh3_64_intdigest", small(xxh3_64_intdigest))
+    monkeypatch.setattr(reading, "xxh3_64_intdigest", small(xxh3_64_intdigest))
     monkeypatch.setattr(walk, "value_code", small(value_code))
     monkeypatch.setattr(document, "value_code", small(value_code))
 
