@@ -2,11 +2,11 @@
 
     python -m bench.catalogue [--quick]
 
-A document pays for its outline alone: its tags and numbers of children are hashed and compared, which
-finds its stops in stage 1 as well. Beside it is what the alternative would cost, to read its values at arrival into sketches that are merged
-later, and that for every sixteenth document only. `asked` is what a question costs that is answered
-from the stored documents instead, from a sample by the hash of their identity, in a state of many.
-All in CPU time.
+A document pays for its outline alone: its tags and numbers of children are hashed and compared,
+which finds its stops in stage 1 as well. Beside it is what the alternative would cost, to read its
+values at arrival into sketches that are merged later, and that for every sixteenth document only.
+`asked` is what a question costs that is answered from the stored documents instead, from a sample
+by the hash of their identity, in a state of many. All in CPU time.
 """
 
 from __future__ import annotations

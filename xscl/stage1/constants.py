@@ -344,3 +344,19 @@ class ConstantIndex:
             if self._keywords is not None:
                 self._keywords.find(value, found)
         return found
+
+
+Asked = tuple[ConstantIndex, int]
+"""An index of constants, and the number of the node that has its subject."""
+
+Satisfied = dict[Asked, set[int]]
+"""The constants that nodes of a document satisfy, as far as they were asked for."""
+
+
+def satisfied_by(known: Satisfied, asked: Asked, node: Node) -> set[int]:
+    """The constants of an index that a node satisfies."""
+    found = known.get(asked)
+    if found is None:
+        index, _ = asked
+        found = known[asked] = index.satisfied(index.values(node))
+    return found

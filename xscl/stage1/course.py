@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from xscl.stage1.constants import ConstantIndex
+from xscl.stage1.constants import Asked
 from xscl.stage1.document import DOCUMENT_NODE
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.states import StateSet
 
-Asked = tuple[tuple[ConstantIndex, int], ...]
-"""Indexes of constants, each with the number of the element that has its subject."""
-
-Visit = tuple[StateSet, int, tuple[int, ...], Asked | None]
+Visit = tuple[StateSet, int, tuple[int, ...], tuple[Asked, ...] | None]
 """An element that has to be looked at: its state set, its number, and the elements above it from
 the root down; only if one of those asked satisfies a constant, where it says which."""
 
@@ -102,7 +99,7 @@ class Course:
         if way == self._way:
             way = self._way  # one object for all that have the same parent
         self._way = way
-        asked: list[tuple[ConstantIndex, int]] | None = None if here.wants_leaves else []
+        asked: list[Asked] | None = None if here.wants_leaves else []
         open_nodes = (DOCUMENT, *way, number)
         for group in here.general:
             if group.trigger is None or not group.fixed:

@@ -11,13 +11,14 @@ from lxml import etree
 from xxhash import xxh3_64_intdigest
 
 from xscl.growth import paused
+from xscl.stage1.constants import Satisfied, satisfied_by
 from xscl.stage1.course import DOCUMENT, Course, Stop
 from xscl.stage1.document import string_value
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.states import StateSet
 from xscl.stage1.structures import Structures
 from xscl.stage1.tree import forget_tree
-from xscl.stage1.walk import Satisfied, Standing, Walk
+from xscl.stage1.walk import Standing, Walk
 from xscl.stage1.witness import Witness
 
 _TAG = attrgetter("tag")
@@ -120,13 +121,8 @@ class Reading:
                 continue
             here, number, above, asked = visit
             if asked is not None:
-                for key in asked:
-                    found = satisfied.get(key)
-                    if found is None:
-                        index, subject = key
-                        found = index.satisfied(index.values(elements[subject]))
-                        satisfied[key] = found
-                    if found:
+                for subject in asked:
+                    if satisfied_by(satisfied, subject, elements[subject[1]]):
                         break
                 else:
                     continue

@@ -114,15 +114,13 @@ class StateSet:
 
     `children`, `attributes` and `texts` are the moves found so far; a tag that is no string is that
     of a comment or processing instruction. `simple` and `general` are the groups that accept here;
-    `rows` are the rows of the simple ones, and `coded` whether any of these needs the code of the
-    node's value; `single` is such a row if there is nothing else to be done. The `wants_` flags are
-    the kinds of nodes at which a pattern may continue. `idle`: nothing is to be done at the node
-    itself.
+    `rows` are the rows of the simple ones. The `wants_` flags are the kinds of nodes at which a
+    pattern may continue. `idle`: nothing is to be done at the node itself.
     """
 
     __slots__ = (
-        *("active", "attributes", "children", "coded", "general", "idle", "leaf", "other", "rows"),
-        *("simple", "single", "texts", "wants_attributes", "wants_below", "wants_leaves"),
+        *("active", "attributes", "children", "general", "idle", "leaf", "other", "rows"),
+        *("simple", "texts", "wants_attributes", "wants_below", "wants_leaves"),
         "wants_texts",
     )
 
@@ -152,11 +150,8 @@ class StateSet:
             if state.texts or (loop and state.self_below):
                 self.wants_texts = True
         self.rows = tuple(self.simple.values())
-        self.coded = any(row[3] for row in self.rows)
         self.wants_leaves = self.wants_attributes or self.wants_texts
         self.idle = not (self.rows or self.general or self.wants_leaves)
-        alone = self.coded and len(self.rows) == 1 and not (self.general or self.wants_leaves)
-        self.single = self.rows[0] if alone else None
 
     def forget(self, key: str | None = None) -> None:
         """Drop the moves, or those that a move by this key may change."""

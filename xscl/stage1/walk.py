@@ -1,4 +1,5 @@
-"""One pass over one document, from which its witness is made."""
+"""What is witnessed at an element of a document beyond its label path: conditions, computed values,
+attributes and texts."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from lxml import etree
 
 from xscl.functions.table import to_number
 from xscl.interruption import PENDING, check
-from xscl.stage1.constants import Check, ConstantIndex, holds
+from xscl.stage1.constants import Check, ConstantIndex, Satisfied, holds, satisfied_by
 from xscl.stage1.document import (
     ELEMENT_BITS,
     TEXT_NODE,
@@ -28,9 +29,6 @@ from xscl.stage1.witness import Witness
 Open = tuple[int, Node | None]
 """An open node: its number, and the node itself, which is None for the document."""
 
-Satisfied = dict[tuple[ConstantIndex, int], set[int]]
-"""The constants that a node satisfies, by their index and its number."""
-
 Computed = dict[object, Sequence[tuple[int, str | None, float]]]
 """Code, text and number of the values of one node, by the function that computes them."""
 _NO_VALUE: Sequence[tuple[int, str | None, float]] = ((0, None, math.nan),)
@@ -44,11 +42,11 @@ Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
 
 
 class Walk:
-    """One pass over one document, in document order."""
+    """The elements of one document that have to be looked at, in document order. `open` are the
+    nodes above the next one."""
 
     __slots__ = (
         "automaton",
-        "computed",
         "label",
         "open",
         "passed",
@@ -147,12 +145,8 @@ class Walk:
     def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:
         """The constants that the subject satisfies at an open node."""
         number, context = self.open[depth]
-        key = (index, number)
-        known = self.satisfied.get(key)
-        if known is None:
-            assert context is not None
-            known = self.satisfied[key] = index.satisfied(index.values(context))
-        return known
+        assert context is not None
+        return satisfied_by(self.satisfied, (index, number), context)
 
     def _triggered(self, group: Group) -> list[Entry]:
         """The edges of a group whose constant the document satisfies."""

@@ -95,8 +95,8 @@ def read(mailbox: Mailbox, wanted: Wanted, limit: int, searched: int = SEARCHED)
     backwards = wanted.before is not None
     cursor = wanted.after if wanted.before is None else wanted.before
     size = looked_at = 0
-    most = searched if wanted.filtered else limit
-    while len(lines) < limit and size < PAGE_BYTES and looked_at < most:
+    enough = searched if wanted.filtered else limit
+    while len(lines) < limit and size < PAGE_BYTES and looked_at < enough:
         count = _CHUNK if wanted.filtered else min(_CHUNK, limit - len(lines))
         found = _next(mailbox, wanted.subscription, cursor, count, backwards)
         for each in found:
