@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -88,6 +89,8 @@ class Desk:
         self.now: dict[str, Registration] = {}
         self.past: list[Registration] = []
         self.changes = 0
+        self._done: deque[str] = deque(maxlen=12)
+        """The last requests that changed something, with their responses."""
         self.often: str | None = None
         """What is done without pause and most of the time: register, drop, pause, resume or exceed."""
 
@@ -144,9 +147,12 @@ class Desk:
         }
         known = (own.text, own.first, own.gaps, own.status, limit)
         assert known == (told["text"], told["first_doc"], gaps, told["status"], told["limit"]), (
-            f"{told}, not {own}"
+            self._story(told, own)
         )
-        assert throttle == (own.throttle and own.throttle.body()), f"{told}, not {own}"
+        assert throttle == (own.throttle and own.throttle.body()), self._story(told, own)
+
+    def _story(self, told: dict[str, Any], own: Registration) -> str:
+        return "\n".join([f"{told}, not {own}, after", *self._done])
 
     def chains(self, id: str) -> list[list[Registration]]:
         """The successive registrations of an id, each replacing the former, until one is
@@ -190,7 +196,7 @@ class Desk:
             body["limit"] = {"matches": limit, "period": _MONTH}
         if reach is not None:
             body["backfill"] = f"{reach} min"
-        (reply,) = self._call.json("POST", "/v1/subscriptions", json=body)
+        (reply,) = self._asked("POST", "/v1/subscriptions", json=body)
         if before is not None and reply["text"] == before.text:
             assert reply["outcome"] == "unchanged"
             self._agree(before, reply)
@@ -222,6 +228,11 @@ class Desk:
             assert not history["suspended"]
         return replace(own, reach=reach, past=past)
 
+    def _asked(self, method: str, path: str, **named: Any) -> Any:
+        reply = self._call.json(method, path, **named)
+        self._done.append(f"{method} {path} {named}: {reply}, tried {self._call.tries} times")
+        return reply
+
     def _hook(self, id: str) -> dict[str, object]:
         return {"kind": "webhook", "settings": {"url": f"{self._hooks}/of/{id}", "secret": SECRET}}
 
@@ -233,6 +244,7 @@ class Desk:
         assert answer.is_success or (answer.status_code == 404 and self._call.tries > 1), (
             answer.text
         )
+        self._done.append(f"DELETE {id} {pending}: tried {self._call.tries} times")
         own.dropped = pending
         status = self._call.json("GET", "/v1/status")
         own.hardly, own.last = status["intake"]["last"], status["deliveries"]["last"]
@@ -247,7 +259,7 @@ class Desk:
     def _change(self, id: str, what: str, changed: Callable[[Registration], list[Gap]]) -> None:
         """`changed` tells the gaps, where -1 is a document that the service names."""
         own = self.now[id]
-        reply = self._call.json("POST", f"/v1/subscriptions/{id}/{what}")
+        reply = self._asked("POST", f"/v1/subscriptions/{id}/{what}")
         gaps = _gaps(reply)
         if what == "resume" and own.limit is not None and not own.halted and gaps != own.gaps:
             # It was suspended just before.
