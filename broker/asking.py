@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from broker.backfill import rehearsed
 from broker.engine import Engine
-from broker.model import Registered
 from broker.query.prepared import compile_query, compile_text
+from broker.registered import Registered
 from broker.standing.why import Question, Why
 from broker.state.stored_documents import StoredDocument
 from broker.why.asked import Asked

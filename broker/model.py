@@ -278,8 +278,6 @@ class DeadLetter:
     xml: bytes
 
 
-Status = Literal["active", "paused", "suspended"]
-"""Of a subscription: "paused" by a person, "suspended" by the broker."""
 Revisions = Literal["replace", "flow"]
 """What a revision does: "replace" the stored document and complete no match, or "flow" as a
 document of its own, which never matches other versions of itself."""
@@ -332,51 +330,6 @@ class Budgets:
             raise ArgumentError("a budget is at least 1")
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Documents that a subscription has not seen: from number `first_doc` up to, but not including,
-    `to_doc`, None while the gap is open. The times are of the wall clock, in microseconds, and None
-    if unknown."""
-
-    status: Status
-    reason: str
-    first_doc: int
-    from_time: int | None
-    to_doc: int | None
-    to_time: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """The current state of a subscription: the document number `first_doc` and the time `since`
-    (wall clock, microseconds, None if unknown) from which on it was registered; the `reason` why it
-    is not active; its gaps, the oldest first; and its own limit, if it has one."""
-
-    id: str
-    text: str
-    status: Status
-    first_doc: int
-    since: int | None
-    reason: str | None
-    gaps: tuple[Gap, ...]
-    limit: Limit | None = None
-
-    @property
-    def counts_from(self) -> int | None:
-        """The number of the document from which on it matches; None while it is not active."""
-        return self.gaps[-1].to_doc if self.gaps else self.first_doc
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribed:
-    """The outcome of registering a query: "unchanged" if it was registered with the same text, and
-    goes on as it is; "replaced" if it takes the place of one with another text."""
-
-    id: str
-    number: int
-    outcome: Literal["new", "replaced", "unchanged"]
-
-
 COUNTED = 1_000
 """Candidates that wait are counted up to so many for each pattern."""
 
@@ -389,13 +342,3 @@ class Waiting:
     query: str
     count: int
     decides: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Suspension:
-    """A subscription that the broker has suspended, why, and when (wall clock, microseconds, None
-    if unknown)."""
-
-    id: str
-    reason: str
-    at: int | None

@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "broker.drafts": ("broker.text", "feeds", "xscl"),
     "broker.errors": (),
     "broker.model": ("broker.errors",),
+    "broker.registered": ("broker.model",),
     "broker.shared_match": ("broker.text", "broker.model"),
     "broker.stopwatch": (),
     "broker.runs": ("broker.model",),
@@ -68,6 +69,7 @@ MAY_IMPORT = {
     "broker.subscriptions": (
         *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("feeds", "xscl"),
+        "broker.registered",
     ),
     "broker.standing": (
         "broker.planner",
@@ -93,14 +95,16 @@ MAY_IMPORT = {
         *("broker.results", "broker.subscriptions", "broker.join"),
         *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch", "broker.statistics", "feeds"),
+        "broker.registered",
     ),
     "broker.why": (
         *("broker.pattern", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.standing", "broker.query"),
+        "broker.registered",
     ),
     "broker.asking": (
         *("broker.why", "broker.backfill", "broker.engine", "broker.standing", "broker.query"),
-        *("broker.state", "broker.model", "xscl"),
+        *("broker.state", "broker.registered", "xscl"),
     ),
     "broker.figures": ("broker.engine", "broker.model"),
     "broker.backfill": (
@@ -143,6 +147,7 @@ MAY_IMPORT = {
         "broker.documents",
         *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.text", "broker.price", "broker.runs"),
+        "broker.registered",
     ),
     "broker.service.pipeline": (
         *("broker.service.core", "broker.spark", "broker.documents"),
@@ -163,6 +168,7 @@ MAY_IMPORT = {
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
         *("broker.suggest", "broker.price", "broker.join"),
+        "broker.registered",
     ),
     "broker.service.web": ("broker.state",),
     "broker.service.api": (
@@ -177,6 +183,7 @@ MAY_IMPORT = {
         *("broker.documents", "broker.settings", "broker.state", "broker.text"),
         *("broker.standing", "broker.why", "broker.drafts", "broker.model", "xscl"),
         "broker.runs",
+        "broker.registered",
     ),
     "broker.cli": (
         *("broker.service.api", "broker.service", "broker.broker"),

@@ -17,17 +17,9 @@ from broker.engine.passing import Passing
 from broker.engine.retention import Retained
 from broker.engine.search import Search
 from broker.engine.transactions import searching
-from broker.model import (
-    UNBOUNDED,
-    DeadLetter,
-    Limit,
-    Registered,
-    Status,
-    Subscribed,
-    Suspension,
-    Waiting,
-)
+from broker.model import UNBOUNDED, DeadLetter, Limit, Waiting
 from broker.query.prepared import Compiled
+from broker.registered import Registered, Status, Subscribed, Suspension
 from broker.results.undelivered import restored
 from broker.shared_match import SharedMatch
 from broker.standing.why import Question

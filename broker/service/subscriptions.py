@@ -17,8 +17,9 @@ import xscl
 from broker import advice, backfill
 from broker.delivery import Mailbox, Throttle
 from broker.join.work import Cancelled, Overdue, Work
-from broker.model import UNBOUNDED, Limit, Registered, Status
+from broker.model import UNBOUNDED, Limit
 from broker.query.prepared import Compiled, compile_query
+from broker.registered import Registered, Status
 from broker.service.access.scopes import SERVICE, Identity
 from broker.service.channels import check_channel, put_channel
 from broker.service.core.answers import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from broker.model import Gap, Status, Suspension
+from broker.registered import Gap, Status, Suspension
 from broker.state.statements import Statements
 from broker.state.store import Store
 

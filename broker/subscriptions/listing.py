@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from broker.model import Gap, Limit, Registered, Status
+from broker.model import Limit
+from broker.registered import Gap, Registered, Status
 from broker.state.statements import Statements
 from broker.subscriptions.gaps import read_gaps
 

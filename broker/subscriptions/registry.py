@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from broker.model import Status, Subscribed, Suspension
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog, Query
 from broker.query.prepared import Compiled
+from broker.registered import Status, Subscribed, Suspension
 from broker.state.store import Store
 from broker.subscriptions.forms import Forms
 from broker.subscriptions.gaps import Gaps, read_gaps

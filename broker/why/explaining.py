@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from broker.model import Registered
 from broker.pattern.instances import Row
 from broker.pattern.values import compile_condition
+from broker.registered import Registered
 from broker.text.people import shorten
 from broker.text.units import duration_up
 from broker.why import cures

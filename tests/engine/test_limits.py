@@ -13,7 +13,8 @@ import pytest
 
 from broker import Broker
 from broker.figures import figures
-from broker.model import Limit, Match, Suspension
+from broker.model import Limit, Match
+from broker.registered import Suspension
 from broker.results.publisher import Publisher
 from broker.shared_match import SharedMatch
 from tests.engine.test_state import PAIR, item

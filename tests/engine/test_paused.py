@@ -10,8 +10,9 @@ import pytest
 
 from broker import Broker, XsclError
 from broker.figures import figures
-from broker.model import Gap, Match
+from broker.model import Match
 from broker.query.prepared import compile_query
+from broker.registered import Gap
 from tests.engine.test_state import PAIR, item, pairs
 from tests.oracle.generate import Batch, Subscribe, steady
 from tests.properties.harness import _document

@@ -21,7 +21,7 @@ from functools import lru_cache
 from lxml import etree
 
 from tests.oracle.matches import Found, Match, Resolved, Standing, Stored, matches
-from tests.oracle.part2.shape import terms
+from tests.oracle.part2.naming import terms
 from tests.oracle.part2.standing import PatternStanding
 from tests.oracle.trees import Tree
 from xscl import ast

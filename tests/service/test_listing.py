@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.model import Registered, Status
+from broker.registered import Registered, Status
 from broker.service.api.common import PageSizes
 from broker.service.service import Service
 from tests.service.api_harness import Running, lines, serving

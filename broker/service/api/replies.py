@@ -12,7 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_json
 
 from broker.delivery import Throttle
-from broker.model import Registered, iso_time
+from broker.model import iso_time
+from broker.registered import Registered
 from broker.service.api.problems import Finding
 from broker.text.units import format_duration
 

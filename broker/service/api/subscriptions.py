@@ -12,7 +12,8 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from broker.delivery import Throttle
-from broker.model import Limit, Registered, Status
+from broker.model import Limit
+from broker.registered import Registered, Status
 from broker.service.access.scopes import OPERATE, Identity
 from broker.service.api.access import Member, changed, check_subscription, unchanged
 from broker.service.api.common import NDJSON, ApiContext, Context, channel_spec, problems

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from broker import delivery
 from broker.figures import Figures as EngineFigures
-from broker.model import Limit, Match, Registered
+from broker.model import Limit, Match
 from broker.price import Price
+from broker.registered import Registered
 from broker.runs import StreamProgress
 from broker.service.core.outline import Part
 from xscl import Diagnostic

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tests.oracle.part2 import shape
+from tests.oracle.part2 import naming, shape
 from tests.oracle.part2.instances import Around, Instance, State, World, common, leaves, several
 from tests.oracle.part2.scope import Bound, Scope
 from tests.oracle.part2.times import Span, Timing, hull
@@ -110,7 +110,7 @@ class _Filler:
     def _passes(self, before: Sequence[Instance], instance: Instance) -> bool:
         scope = self._scope(before, instance)
         for part in self.group.conjuncts:
-            if shape.of_elements(part, self.group.variables):
+            if naming.of_elements(part, self.group.variables):
                 if not scope.holds(part):
                     return False
             elif not before and not self._first(part, instance):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tests.oracle.matches import Stored
-from tests.oracle.part2 import shape
+from tests.oracle.part2 import naming, shape
 from tests.oracle.part2.absences import unblocked
 from tests.oracle.part2.instances import Around, Instance, State, Taken, World, several
 from tests.oracle.part2.scope import Bound, Scope
@@ -199,15 +199,15 @@ class Runs:
         whole = {name for group in complete for name in group.variables}
         scope = self._scope(run)
         for part in self.unit.conjuncts:
-            if shape.named(part) <= known | absent | whole and not scope.holds(part):
+            if naming.named(part) <= known | absent | whole and not scope.holds(part):
                 return False
         for group in groups:
             elements = run.of(group)
             for part in group.conjuncts:
-                others = shape.named(part) - group.variables
+                others = naming.named(part) - group.variables
                 if not others <= known | absent | whole:
                     continue
-                if not shape.of_elements(part, group.variables):
+                if not naming.of_elements(part, group.variables):
                     first = self._scope(run, group, elements[:1])
                     if elements and not first.holds(part):
                         return False

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import product
 
 from tests.oracle.matches import Stored
-from tests.oracle.part2.shape import ELEMENT, named
+from tests.oracle.part2.naming import ELEMENT, named
 from tests.oracle.patterns import path_nodes
 from tests.oracle.trees import Node
 from tests.oracle.values import NodeSet, Value, to_number, truth, value

@@ -9,7 +9,7 @@ from lxml import etree
 
 from tests.oracle import queries
 from tests.oracle.matches import Found, Match, Resolved, Stored
-from tests.oracle.part2 import shape
+from tests.oracle.part2 import naming, shape
 from tests.oracle.part2.instances import Around, Instance, Taken, World
 from tests.oracle.part2.output import Output
 from tests.oracle.part2.runs import Runs
@@ -66,7 +66,7 @@ class PatternStanding:
         query = self.query
         nested = {
             id(term): self.anonymous[nested_query(term, self.resolved.namespaces).id]
-            for term in shape.terms(query.pattern)
+            for term in naming.terms(query.pattern)
             if isinstance(term, ast.Nested)
         }
         shaper = shape.Shaper(nested)
