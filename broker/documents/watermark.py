@@ -14,6 +14,9 @@ The wall clock may be wrong, so it is never believed alone:
   with pauses does not become late.
 - A jump of the clock, forward or back, is not followed until it has lasted for an hour
   (`WallClock`): until then the time is the old one plus what has passed.
+- A clock that is set back by a little is followed by standing still, so that documents which come
+  one after the other are dated in this order. It need not even be wrong: a thread that has read it
+  may have to wait before it can say so.
 - After a start nothing is deleted by what the clock says until it has gone on for an hour: until
   then only what was known to have come before, and what has passed since, counts (`come`).
 - Where the highest time is ahead of the clock all the same, a wrong clock has put it there, perhaps
@@ -22,6 +25,7 @@ The wall clock may be wrong, so it is never believed alone:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 from broker.model import UNBOUNDED
@@ -35,7 +39,7 @@ _BELIEVED = 3_600_000_000
 
 class WallClock:
     """The wall clock, corrected for jumps. `steady` is a monotonic clock; both count in
-    microseconds. `believed` may be called from any thread."""
+    microseconds. `believed` and `next` may be called from any thread."""
 
     def __init__(self, steady: Callable[[], int]) -> None:
         self.steady = steady
@@ -47,12 +51,30 @@ class WallClock:
         """A time that had come before this process began, and the steady clock's at its start."""
         self._doubted = steady()
         """When the clock was doubted last."""
+        self._lock = threading.Lock()
+        self._told = -UNBOUNDED
+        """No earlier time is told."""
 
     def believed(self) -> int:
         """The time by the last believed reading and the steady clock; UNBOUNDED without a
-        reading."""
-        reading = self._reading
-        return UNBOUNDED if reading is None else reading[0] + self.steady() - reading[1]
+        reading. It falls only where a jump back is believed."""
+        with self._lock:
+            if self._reading is None:
+                return UNBOUNDED
+            self._told = max(self._passed(self._reading), self._told)
+            return self._told
+
+    def next(self, count: int, now: int) -> int:
+        """The first of so many times, a microsecond apart, all after those of earlier calls.
+        Without a reading the machine's clock counts, which says `now`."""
+        with self._lock:
+            reading = self._reading
+            first = max(now if reading is None else self._passed(reading), self._told)
+            self._told = first + count
+            return first
+
+    def _passed(self, reading: tuple[int, int]) -> int:
+        return reading[0] + self.steady() - reading[1]
 
     def begin(self, known: int) -> None:
         """Set a time that had come before this process began, from which on the wall clock has yet
@@ -75,12 +97,17 @@ class WallClock:
         """The believed time when the machine's clock says `now`; UNBOUNDED for None."""
         if now is None:
             return UNBOUNDED
+        with self._lock:
+            return max(self._corrected(now), self._told)
+
+    def _corrected(self, now: int) -> int:
         at = self.steady()
         if self._reading is None:
             self._reading = now, at
+            if self._told > now + _TOLERANCE:
+                self._told = -UNBOUNDED
             return now
-        told, when = self._reading
-        expected = told + at - when
+        expected = self._reading[0] + at - self._reading[1]
         jump = now - expected
         if abs(jump) > _TOLERANCE:
             if not self._jump or abs(jump - self._jump) > _TOLERANCE:
@@ -89,6 +116,7 @@ class WallClock:
                 self._doubted = at
                 return expected
             self._doubted = self._since
+            self._told = -UNBOUNDED
         self._reading, self._jump = (now, at), 0
         return now
 

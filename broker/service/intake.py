@@ -68,8 +68,7 @@ class Intake:
         for document in documents:
             if document.source is not None:
                 _check_source(document.source, stream, published, owner)
-        now = self.core.believed()
-        # Default timestamps are a microsecond apart, so that they keep the order of the documents.
+        now = self.core.moments(len(documents))  # so that they keep the order of the documents
         return [_row(stream, document, now + n, n + 1) for n, document in enumerate(documents)]
 
     def take(self, rows: Sequence[DocumentRow]) -> Accepted:

@@ -190,6 +190,31 @@ def test_a_clock_is_believed_when_it_has_kept_to_its_time_for_an_hour() -> None:
     assert clock.correct(None) > NOON + 100 * YEAR
 
 
+def test_documents_are_dated_in_the_order_in_which_they_come() -> None:
+    """Also where a reading of the clock came late, and where the clock was set back by a little."""
+    early = WallClock(lambda: 0)
+    early.next(1, NOON + YEAR)
+    assert early.correct(NOON) == early.next(1, 0) == NOON
+    steady = 0
+    clock = WallClock(lambda: steady)
+    assert [clock.next(2, NOON - 10), clock.next(1, NOON - 12)] == [NOON - 10, NOON - 8]
+    clock.correct(NOON)
+    assert [clock.next(3, 0), clock.next(1, 0), clock.next(2, 0)] == [NOON, NOON + 3, NOON + 4]
+    steady += SECOND
+    assert clock.believed() == clock.next(1, 0) == NOON + SECOND
+    assert clock.correct(NOON + SECOND // 2) == NOON + SECOND + 1
+    assert [clock.believed(), clock.next(2, 0), clock.next(1, 0)] == [
+        NOON + SECOND + n for n in (1, 1, 3)
+    ]
+    steady += SECOND
+    assert clock.believed() == clock.next(1, 0) == NOON + SECOND + SECOND // 2
+    # A jump back that is believed counts at once.
+    for _ in range(62):
+        steady += MINUTE
+        told = clock.correct(NOON - YEAR + steady)
+    assert told == clock.believed() == clock.next(1, 0) == NOON - YEAR + steady
+
+
 def test_what_a_stream_with_a_lateness_of_its_own_may_join_is_kept() -> None:
     """Expiry waits for the latest document of any stream, and for the widest window."""
     text = "late: S//i->x[./t->t] JOIN {t = u, 1 h} R//i->y[./t->u]"

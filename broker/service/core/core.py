@@ -219,6 +219,11 @@ class Core:
         believed = self.engine.wall.believed()
         return self.now() if believed == UNBOUNDED else believed
 
+    def moments(self, count: int) -> int:
+        """The first of so many moments at which documents come, a microsecond apart, after all of
+        earlier calls."""
+        return self.engine.wall.next(count, self.now())
+
     def waited(self, since: int | None) -> float | None:
         """The seconds since a time; None without one."""
         return max(0, self.now() - since) / 1_000_000 if since else None
