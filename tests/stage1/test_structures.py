@@ -13,6 +13,7 @@ from tests.stage1.test_incremental import random_edge, rows
 from tests.stage1.test_matcher import edge, random_document
 from xscl.stage1.document import parse_document
 from xscl.stage1.matcher import Matcher
+from xscl.stage1.nfa import Automaton
 from xscl.stage1.structures import Structures
 from xscl.stage1.witness import Edge
 
@@ -85,14 +86,15 @@ def test_a_structure_is_kept_when_it_is_met_again_and_dropped_with_the_automaton
 
 
 def test_structures_of_one_hash_are_told_apart() -> None:
-    structures = Structures()
+    structures = Structures(Automaton(1_000))
     assert hash((-1, 0)) == hash((-2, 0))
-    first = structures.find([-1], [0])
-    assert structures.find([-1], [0]) is first
-    other = structures.find([-2], [0])
-    assert other is not first
-    assert other.tags is None
-    assert structures.find([-1], [0]) is first
+    structures.find([-1], [0], None)
+    (first,) = structures._known.values()
+    assert first.tags is None
+    for tag in (-1, -2, -1):
+        structures.find([tag], [0], None)
+        assert [*structures._known.values()] == [first]
+        assert first.tags == [-1]
 
 
 def test_what_is_known_of_structures_is_bounded() -> None:

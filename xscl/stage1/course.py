@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 from xscl.stage1.constants import Asked
 from xscl.stage1.document import DOCUMENT_NODE
-from xscl.stage1.nfa import Automaton
+from xscl.stage1.outlines import Outline
+from xscl.stage1.paths import LabelPath, LabelPaths
 from xscl.stage1.states import StateSet
 
 Visit = tuple[StateSet, int, tuple[int, ...], tuple[Asked, ...] | None]
@@ -33,17 +33,17 @@ DOCUMENT = DOCUMENT_NODE % 2**64
 
 
 class Course:
-    """The way through one document, a part of its elements at a time."""
+    """The way through one document, a part of its elements at a time, from where the automaton
+    starts in it; without a start nothing is witnessed."""
 
-    def __init__(self, automaton: Automaton, start: StateSet) -> None:
-        self._automaton = automaton
-        self._above, self._left = start, 1
-        """The state set of the parent, and how many of its children are left."""
-        self._opened: list[tuple[int, StateSet, int]] = [(DOCUMENT, start, 0)]
+    def __init__(self, paths: LabelPaths, start: StateSet | None) -> None:
+        self._paths = paths
+        self._above, self._left = paths.top(start), 1
+        """The label path of the parent, and how many of its children are left."""
+        self._opened: list[tuple[int, LabelPath, int]] = [(DOCUMENT, self._above, 0)]
         """The open nodes from the document down: their numbers, and to continue behind them what
         `_above` and `_left` are there."""
-        self._skipped = 0
-        """Children left of elements below which nothing is witnessed."""
+        self._seen: dict[LabelPath, None] = {}
         self._number = count()
         self._way: tuple[int, ...] = ()
 
@@ -51,48 +51,48 @@ class Course:
         """The elements that are open, from the root down."""
         return (*[number for number, _, _ in self._opened[1:]],)
 
+    def outline(self) -> Outline:
+        """The outline of the elements so far."""
+        return self._paths.outline((*self._seen,))
+
     def follow(self, tags: Sequence[object], children: Sequence[int]) -> list[Stop]:
         """The stops among the next elements of the document."""
-        automaton, opened = self._automaton, self._opened
-        above, left, skipped = self._above, self._left, self._skipped
+        opened, seen = self._opened, self._seen
+        above, left = self._above, self._left
         stops: list[Stop] = []
-        stop: Stop = ([], [], [], None)
-        tag: Any
+        rows: list[int]
+        coded: list[Coded]
+        plain: list[int]
+        rows, coded, plain = [], [], []
         for tag, inner, number in zip(tags, children, self._number, strict=False):
-            if skipped:
-                skipped += inner - 1
-                continue
             while not left:
                 _, above, left = opened.pop()
-            here = above.children.get(tag) or automaton.child(above, tag)
-            if not here.idle:
-                self._witness(here, number, inner > 0, stop)
-                if here.general or here.wants_leaves:
-                    stops.append((*stop[:3], self._visit(here, number)))
-                    stop = ([], [], [], None)
             left -= 1
-            if inner and here.wants_below:
+            path = above.below.get(tag) or self._paths.child(above, tag, len(seen))
+            seen[path] = None
+            here = path.acts
+            if here is not None:
+                if here.rows:
+                    # What the label path alone decides.
+                    places = []
+                    for back, var1, var2, valued in here.rows:
+                        rows += (var1, var2, opened[back][0], number, 0)
+                        if valued:
+                            places.append(len(rows) - 1)
+                    if places:
+                        coded.append((number, inner > 0, places[0], (*places[1:],)))
+                    elif not inner:
+                        plain.append(number)
+                if here.general or here.wants_leaves:
+                    stops.append((rows, coded, plain, self._visit(here, number)))
+                    rows, coded, plain = [], [], []
+            if inner:
                 opened.append((number, above, left))
-                above, left = here, inner
-            else:
-                skipped = inner
-        if stop[0]:
-            stops.append(stop)
-        self._above, self._left, self._skipped = above, left, skipped
+                above, left = path, inner
+        if rows:
+            stops.append((rows, coded, plain, None))
+        self._above, self._left = above, left
         return stops
-
-    def _witness(self, here: StateSet, number: int, inner: bool, stop: Stop) -> None:
-        """Add the rows of an element that its label path alone decides."""
-        rows, coded, plain, _ = stop
-        places = []
-        for back, var1, var2, valued in here.rows:
-            rows += (var1, var2, self._opened[back][0], number, 0)
-            if valued:
-                places.append(len(rows) - 1)
-        if places:
-            coded.append((number, inner, places[0], (*places[1:],)))
-        elif here.rows and not inner:
-            plain.append(number)
 
     def _visit(self, here: StateSet, number: int) -> Visit:
         way = self.opened()

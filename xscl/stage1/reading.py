@@ -33,7 +33,7 @@ class Reading:
     def __init__(self, automaton: Automaton, block: int) -> None:
         self.automaton = automaton
         self.block = block
-        self.structures = Structures()
+        self.structures = Structures(automaton)
         self.standing: Standing = {}
         """Cached positions of var1 on label paths, for groups that are not fixed."""
 
@@ -63,11 +63,8 @@ class Reading:
             if len(elements) == self.block:
                 self._blocks(every, elements, tags, children, start, witness)
                 return witness
-            structure = self.structures.find(tags, children)
-            witness.outline = structure.outline
-            if start is not None:
-                stops = self.structures.stops(structure, tags, children, self.automaton, start)
-                self._stops(stops, elements, witness)
+            witness.outline, stops = self.structures.find(tags, children, start)
+            self._stops(stops, elements, witness)
         finally:
             forget_tree()
         return witness
@@ -82,22 +79,20 @@ class Reading:
         witness: Witness,
     ) -> None:
         """Witness a document a block of elements at a time."""
-        course = None if start is None else Course(self.automaton, start)
+        course = Course(self.structures.paths, start)
         done = 0
         while done < len(elements):
-            stay: dict[int, Any] = {}
-            if course is not None:
-                self._stops(course.follow(tags[done:], children[done:]), elements, witness)
-                stay = {number: elements[number] for number in course.opened()}
+            self._stops(course.follow(tags, children), elements, witness)
+            stay = {number: elements[number] for number in course.opened()}
             # Those that nobody will look at again are freed.
             elements[done:] = [None] * (len(elements) - done)
             for number, element in stay.items():
                 elements[number] = element
             done = len(elements)
             elements += islice(every, self.block)
-            tags += map(_TAG, elements[done:])
-            children += map(len, elements[done:])
-        witness.outline = self.structures.find(tags, children).outline
+            tags = [*map(_TAG, elements[done:])]
+            children = [*map(len, elements[done:])]
+        witness.outline = course.outline()
 
     def _stops(self, stops: Iterable[Stop], elements: Sequence[Any], witness: Witness) -> None:
         """Witness what these stops say of a document's elements. This runs for each document, so it

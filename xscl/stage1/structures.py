@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from xscl.stage1.course import Course, Stop
 from xscl.stage1.nfa import Automaton
-from xscl.stage1.outlines import LabelPaths, Outline
+from xscl.stage1.outlines import Outline
+from xscl.stage1.paths import LabelPaths
 from xscl.stage1.states import StateSet
 
 _KNOWN = 20_000
@@ -43,50 +44,46 @@ class Structure:
 class Structures:
     """The structures of the documents that a process has met."""
 
-    def __init__(self) -> None:
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self.paths = LabelPaths(automaton)
         self._known: dict[int, Structure] = {}
         """By the hash of tags and numbers, which Python seeds anew in each process."""
         self._held = 0
-        self._paths = LabelPaths()
 
-    def find(self, tags: Sequence[object], children: Sequence[int]) -> Structure:
-        """The structure of a document with these tags and numbers of children."""
+    def find(
+        self, tags: Sequence[object], children: Sequence[int], start: StateSet | None
+    ) -> tuple[Outline, Sequence[Stop]]:
+        """The outline of a document with these tags and numbers of children, and where the
+        automaton stops in it, which starts here."""
         key = hash((*tags, *children))
         found = self._known.get(key)
         if found is None:
-            found = Structure(self._paths.outline(tags, children))
+            course = Course(self.paths, start)
+            stops = course.follow(tags, children)
+            found = Structure(course.outline())
             self._hold(len(found.outline.paths))
             self._known[key] = found
-        elif found.tags is None:
-            if len(tags) > _LARGEST:
-                return found
+            return found.outline, stops
+        if found.tags is None and len(tags) <= _LARGEST:
             self._hold(2 * len(tags))
             found.tags, found.children = tags, children
             self._known[key] = found
-        elif found.tags != tags or found.children != children:
-            return Structure(self._paths.outline(tags, children))
-        return found
-
-    def stops(
-        self,
-        structure: Structure,
-        tags: Sequence[object],
-        children: Sequence[int],
-        automaton: Automaton,
-        start: StateSet,
-    ) -> Sequence[Stop]:
-        """Where the automaton stops in a document of this structure, with these tags and numbers
-        of children."""
-        if structure.version != automaton.version:
-            structure.stops.clear()
-            structure.version = automaton.version
-        stops = structure.stops.get(start)
-        if stops is None:
-            stops = Course(automaton, start).follow(tags, children)
-            if structure.tags is not None:
-                self._hold(sum(len(rows) + 8 for rows, _, _, _ in stops))
-                structure.stops[start] = stops
-        return stops
+        if found.tags is None or found.tags != tags or found.children != children:
+            course = Course(self.paths, start)
+            stops = course.follow(tags, children)
+            return course.outline(), stops
+        if start is None:
+            return found.outline, ()
+        if found.version != self._automaton.version:
+            found.stops.clear()
+            found.version = self._automaton.version
+        known = found.stops.get(start)
+        if known is None:
+            known = Course(self.paths, start).follow(tags, children)
+            self._hold(sum(len(rows) + 8 for rows, _, _, _ in known))
+            found.stops[start] = known
+        return found.outline, known
 
     def _hold(self, more: int) -> None:
         """Make room for so many more."""
