@@ -20,7 +20,8 @@ from random import Random
 import xscl
 from bench.frozen import frozen
 from broker.pattern.in_order.events import ALL, Event
-from broker.pattern.in_order.standing import Shared, Together
+from broker.pattern.in_order.shared import Shared
+from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
 from broker.pattern.plan import Plan
 from broker.pattern.standing import Standing

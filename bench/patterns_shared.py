@@ -29,7 +29,8 @@ from bench.measure import finish, parser, table
 from bench.patterns import Quote, falls, higher
 from broker import Broker, Document
 from broker.pattern.in_order.events import Event
-from broker.pattern.in_order.standing import Shared, Together
+from broker.pattern.in_order.shared import Shared
+from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
 from broker.query.patterns import pattern_query
 

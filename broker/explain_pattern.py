@@ -10,7 +10,8 @@ from broker.model import UNBOUNDED
 from broker.pattern.answers import answers
 from broker.pattern.growth import growth
 from broker.pattern.in_order.deferred import last_place
-from broker.pattern.in_order.standing import Shared
+from broker.pattern.in_order.shared import Shared
+from broker.pattern.keeping import looks_at_several
 from broker.pattern.ordering import ordering_of, problem_of, steps_of
 from broker.pattern.plan import (
     Absence,
@@ -80,6 +81,8 @@ def _way(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> str
     if shared is not None:
         when = "when its last document comes" if shared.at_once else "in the order of time"
         way = f"{when}, as {shared.form.name}"
+        if looks_at_several(pattern.plan):
+            way += ", and compared with its other matches once time is beyond its end"
     if catalog is None:
         return f"matched {way}"
     known = catalog.subscriptions.values()

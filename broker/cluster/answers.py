@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ class Answer(NamedTuple):
     matches: bytes
     asides: list[Aside]
     stopped: list[tuple[str, int, str]]
-    marked: dict[int, dict[str, int]]
+    marked: Mapping[int, Mapping[str, int]]
     use: Use
 
 

@@ -14,7 +14,7 @@ from broker.cluster.answers import Answer
 from broker.cluster.variants import Variants
 from broker.documents.admitted import Admitted
 from broker.model import UNBOUNDED
-from broker.state.pattern_tables import Entry
+from broker.state.pattern_tables import Entry, Mark
 
 if TYPE_CHECKING:
     from broker.engine import Engine
@@ -104,13 +104,16 @@ class PatternsElsewhere:
     def take(self, answers: Sequence[Answer], engine: Engine) -> None:
         """Note how far they are, and stop those that are too much."""
         marks = dict(self.now.marks)
+        news: list[Mark] = []
         for answer in answers:
             for number, kept in answer.marked.items():
-                engine.standings.tables.mark(self._subscription(number), [*kept.items()])
+                own = self._subscription(number)
+                news += [Mark(own, key, end) for key, end in kept.items()]
                 marks[number] = {**marks.get(number, {}), **kept}
             for id, doc, why in answer.stopped:
                 engine.budget.alone()
                 for subscription in self._variants.subscribers(id):
                     engine.limits.stop(subscription, doc, why)
+        engine.standings.tables.mark(news)
         settled = max(self.now.settled, self._settles)
         self.now = self.now._replace(settled=settled, marks=marks)

@@ -22,7 +22,7 @@ from broker.results.matches import Result
 from broker.standing.deciding import Deciding
 from broker.standing.live import Live
 from broker.standing.standings import Standings
-from broker.state.pattern_tables import Entry
+from broker.state.pattern_tables import Entry, Mark
 from broker.state.store import Store
 from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.limits import Limits
@@ -68,7 +68,7 @@ class ShardPatterns:
         return bool(self._standings)
 
     @property
-    def marked(self) -> dict[int, dict[str, int]]:
+    def marked(self) -> Mapping[int, Mapping[str, int]]:
         """What patterns have kept of their matches in this transaction, by number."""
         return dict(self._standings.marked)
 
@@ -83,8 +83,10 @@ class ShardPatterns:
         """Begin with patterns that are as far as is said."""
         self._enter(patterns.entries)
         self._standings.tables.settle(patterns.settled)
-        for number in self._catalog.patterns:
-            self._standings.tables.mark(number, [*patterns.marks.get(number, {}).items()])
+        own = patterns.marks.keys() & self._catalog.patterns.keys()
+        self._standings.tables.mark(
+            [Mark(n, key, end) for n in sorted(own) for key, end in patterns.marks[n].items()]
+        )
         self._standings.begin(patterns.settled)
 
     def drop(self, docs: Sequence[int]) -> None:

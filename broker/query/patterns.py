@@ -28,7 +28,7 @@ from xscl.normal.normalize import nested_query
 from xscl.syntax.printer import MARK, split_query
 
 if TYPE_CHECKING:
-    from broker.pattern.in_order.standing import Shared
+    from broker.pattern.in_order.shared import Shared
     from broker.pattern.plan import Plan, Tap
 
 TAP = "~tap-"
@@ -99,7 +99,7 @@ def pattern_query(resolved: ResolvedQuery) -> PatternQuery:
     # Imported for the first event pattern: that takes a third of the start of a command.
     from broker.pattern.compiling import plan
     from broker.pattern.in_order.forms import form_of
-    from broker.pattern.in_order.standing import Shared
+    from broker.pattern.in_order.shared import Shared
 
     nested: dict[str, ResolvedQuery] = {}
     streams: dict[int, str] = {}

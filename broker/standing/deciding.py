@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from broker.join.budget import Budget
+from broker.pattern.published import Published
 from broker.pattern.setting import HELD
-from broker.pattern.standing import Published
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from broker.pattern.in_order.standing import Shared, Together
+from broker.pattern.in_order.shared import Shared
+from broker.pattern.in_order.standing import Together
+from broker.pattern.keeping import Known
 from broker.standing.live import Group, GroupKey, Live
 
 
 class Groups:
-    """The groups, by what their patterns have in common, and by number."""
+    """The groups, by what their patterns have in common, and by number. `known` gives the marks
+    that are stored of a pattern."""
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, known: Callable[[int], Known]) -> None:
         self._budget = budget
+        self._marks = known
         self._known: dict[GroupKey, Group] = {}
         self._moves = 0
         self.numbered: dict[int, Group] = {}
@@ -24,7 +28,8 @@ class Groups:
         group = self._known.get(key)
         if group is None:
             number = next(numbers)
-            group = self._known[key] = Group(number, key, entry, Together(shared, self._budget))
+            standing = Together(shared, self._budget, self._marks)
+            group = self._known[key] = Group(number, key, entry, standing)
             self.numbered[number] = group
         group.patterns[pattern.number] = pattern
         group.standing.join(pattern.number, entry.first_doc)

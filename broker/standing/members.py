@@ -8,6 +8,7 @@ from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.standing.groups import Groups
 from broker.standing.live import Group, Live, TapIndex, kind
+from broker.standing.marks import Marking
 from broker.state.pattern_tables import Entry
 
 
@@ -15,16 +16,17 @@ class Members:
     """The patterns in memory. `of` are they by the numbers of their subscriptions, `live` by their
     own numbers; `groups` are those that are matched together. `in_order`: those that can be are."""
 
-    def __init__(self, catalog: Catalog, budget: int) -> None:
+    def __init__(self, catalog: Catalog, budget: int, marks: Marking) -> None:
         self._catalog = catalog
         self.in_order = True
-        self.groups = Groups(budget)
+        self.live: dict[int, Live] = {}
+        self.groups = Groups(budget, lambda number: marks.of(self.live[number].entry.number))
         self._number = count()
         self.clear()
 
     def clear(self) -> None:
         self.of: dict[int, Live] = {}
-        self.live: dict[int, Live] = {}
+        self.live.clear()
         self._kinds: dict[object, Live] = {}
         self.groups.clear()
         self.taps = TapIndex(self._catalog)

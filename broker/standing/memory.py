@@ -8,12 +8,14 @@ from broker.model import UNBOUNDED
 from broker.pattern.in_order.events import ALL
 from broker.pattern.in_order.standing import Member
 from broker.pattern.instances import Row
-from broker.pattern.standing import Marks, Standing
+from broker.pattern.keeping import LASTING, keeps
+from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.catalog import Catalog
 from broker.standing.agenda import Agenda
 from broker.standing.live import Block, Group, Live, Owns, Share
+from broker.standing.marks import Marking
 from broker.standing.members import Members
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import PatternTables, TapRow
@@ -42,7 +44,8 @@ class Memory:
         self.budget = budget
         self.planning = planning
         self.owns = owns
-        self.members = Members(catalog, TRIES * budget)
+        self.marks = Marking(tables)
+        self.members = Members(catalog, TRIES * budget, self.marks)
         self.agenda = Agenda()
         self.awake: dict[int, Live] = {}
         self.touched: dict[int, Live | Group] = {}
@@ -55,6 +58,7 @@ class Memory:
         self.touched.clear()
         self.agenda.clear()
         self.rows.clear()
+        self.marks.clear()
 
     def forget(self, pattern: Live) -> None:
         """Forget what is there of a pattern that has gone."""
@@ -69,9 +73,7 @@ class Memory:
                 pattern.standing = Member(pattern.group.standing, pattern.number)
                 return pattern.standing
             plan = pattern.pattern.plan
-            strategy = plan.query.strategy
-            chooses = strategy is not None and strategy.choosing is not None
-            marks = Marks(self.tables.marks(pattern.entry.number) if chooses else ())
+            marks = self.marks.of(pattern.entry.number) if keeps(plan) else ()
             pattern.standing = Standing(
                 *(plan, pattern.entry.registered, TRIES * self.budget, marks),
                 planning=self.planning,
@@ -152,12 +154,16 @@ class Memory:
         self.touched.clear()
 
     def write(self) -> None:
-        """Store the rows that have come."""
+        """Store the rows that have come, and the marks."""
         rows, self.rows = self.rows, []
         self.tables.add_rows(rows)
+        self.marks.write()
 
-    def expire(self) -> None:
-        """Drop what can be in no match any more."""
+    def expire(self, horizon: int) -> None:
+        """Drop what can be in no match any more, as documents that ended before a time are
+        deleted."""
+        self.tables.expire(horizon)
+        self.tables.expire_marks(horizon, LASTING)
         groups = self.members.groups.numbered
         for group in groups.values():
             group.standing.expire(group.watermark(self.settled))

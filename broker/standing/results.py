@@ -8,8 +8,8 @@ from typing import Any
 
 from broker.model import Blocks
 from broker.pattern.instances import Part, Row
+from broker.pattern.published import Published
 from broker.pattern.reading import named_in
-from broker.pattern.standing import Published
 from broker.pattern.values import NotAsked, compile_value, first_or_last
 from broker.query.canonical import Subscription
 from broker.query.patterns import PatternQuery, shown_id

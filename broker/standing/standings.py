@@ -17,7 +17,8 @@ from broker.join.candidates import Found
 from broker.join.ownership import ALL, Ownership
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
-from broker.pattern.standing import Published, Standing
+from broker.pattern.published import Published
+from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.canonical import Subscription
@@ -32,7 +33,7 @@ from broker.standing.renewing import Renewing
 from broker.standing.upstream import Upstream
 from broker.standing.waiting import latest, waiting
 from broker.standing.why import Question, StoredRows
-from broker.state.pattern_tables import Entry, PatternTables
+from broker.state.pattern_tables import Entry, Mark, PatternTables
 from broker.state.statements import Statements
 from broker.state.store import Store
 from broker.state.stored_documents import StoredDocument
@@ -73,8 +74,6 @@ class Standings:
         )
         self._arriving = Arriving(self._memory, catalog, contents)
         self._renewing = Renewing(self._memory, work)
-        self.marked: dict[int, dict[str, int]] = {}
-        """What patterns have kept of their matches in this transaction, by number."""
         self._stored: int | None = None
         self._loaded = False
 
@@ -94,6 +93,11 @@ class Standings:
         return self._memory.settled
 
     @property
+    def marked(self) -> Mapping[int, Mapping[str, int]]:
+        """What patterns have kept of their matches in this transaction, by number."""
+        return self._memory.marks.fresh
+
+    @property
     def elsewhere(self) -> Mapping[int, Entry]:
         """Those that others match, by number; another object when it has changed."""
         return self._entries.elsewhere
@@ -105,7 +109,7 @@ class Standings:
         changed = bool(self._catalog.changed or self._catalog.changed_streams)
         if self._loaded and not changed and not self:
             return
-        self.marked.clear()
+        self._memory.marks.begin()
         self._store.on_rollback(self.reload)
         registered = None if highest <= -UNBOUNDED else highest
         if not self._loaded:
@@ -142,6 +146,7 @@ class Standings:
         """Make the patterns that have come, and drop those that have gone."""
         changed, self._catalog.changed = self._catalog.changed, set()
         self._upstream.forget()
+        self._memory.marks.change(changed)
         taps: set[str] = set()
         self._entries.leave(changed)
         for number in changed:
@@ -265,6 +270,8 @@ class Standings:
             decided = group.standing.advance(group.watermark(highest), one_by_one)
         finally:
             self._memory.agenda.plan(group)
+        for number, news in group.standing.news():
+            self._memory.marks.note(live[number].entry.number, news)
         for number in sorted(decided):
             pattern = live[number]
             if self._is_registered(pattern) and begins(pattern):
@@ -279,10 +286,7 @@ class Standings:
             found = standing.advance(arrived, pattern.watermark(highest))
         finally:
             self._memory.agenda.plan(pattern)
-        if standing.marks.news:
-            self.tables.mark(pattern.entry.number, [*standing.marks.news.items()])
-            self.marked.setdefault(pattern.entry.number, {}).update(standing.marks.news)
-            standing.marks.news.clear()
+        self._memory.marks.note(pattern.entry.number, standing.news())
         return found
 
     # -- the end of a batch ----------------------------------------------------------------------
@@ -301,8 +305,7 @@ class Standings:
         if not self:
             return
         self._memory.write()
-        self.tables.expire(horizon)
-        self._memory.expire()
+        self._memory.expire(horizon)
 
     def drop(self, docs: Sequence[int]) -> None:
         """Drop the stored rows of documents, before `fill` brings others."""
@@ -323,12 +326,14 @@ class Standings:
         decided by the highest time `settled`."""
         subscriptions = {each.number: each for each in other._catalog.patterns.values()}
         taps: set[str] = set()
+        marks: list[Mark] = []
         for entry in other.tables.entries():
             of = subscriptions[entry.number]
             own = self._catalog.subscriptions[of.id]
             self.tables.enter([entry._replace(number=own.number)])
-            self.tables.mark(own.number, other.tables.marks(entry.number))
+            marks += [Mark(own.number, *mark) for mark in other.tables.marks(entry.number)]
             taps.update(tap_names(of))
+        self.tables.mark(marks)
         self.tables.replace_rows(
             first_doc, [row for row, _ in other.tables.rows(taps, first_doc)], taps
         )

@@ -5,7 +5,7 @@
                     below which they have decided already, from before that was changed
     pattern_rows    the documents that their blocks take, by tap: the selected node, the nodes of
                     the variables, and the texts at the paths that the patterns read
-    pattern_marks   what they have kept of their matches
+    pattern_marks   what they have kept of their matches; of several of one key the latest counts
     pattern_late    documents that were older than others when they came, and the highest time then
 
 All times are in microseconds.
@@ -32,6 +32,15 @@ class Entry(NamedTuple):
     registered: int | None
     lateness: int
     floor: int | None
+
+
+class Mark(NamedTuple):
+    """What the pattern of an entry has kept of its matches: what it is of, as `key`, and when that
+    ends."""
+
+    number: int
+    key: str
+    end: int
 
 
 class TapRow(NamedTuple):
@@ -75,6 +84,7 @@ _ENTER = """
     INSERT INTO patterns (number, first_doc, registered, lateness, "floor") VALUES (?, ?, ?, ?, ?)
 """
 _LATE = pa.schema([(name, pa.int64()) for name in ("doc", "end", "seen")])
+_MARKS = pa.schema([("number", pa.int64()), ("key", pa.string()), ("end", pa.int64())])
 _COLUMNS = ", ".join([f'r."{name}"' for name in TapRow._fields])
 
 
@@ -225,21 +235,39 @@ class PatternTables:
     # -- marks ---------------------------------------------------------------------------------
 
     def marks(self, number: int) -> list[tuple[str, int]]:
-        rows = self._store.rows('SELECT key, "end" FROM pattern_marks WHERE number = ?', [number])
+        """The marks of a pattern: keys, and the latest time of each."""
+        rows = self._store.rows(
+            'SELECT key, max("end") FROM pattern_marks WHERE number = ? GROUP BY key', [number]
+        )
         return [(key, end) for key, end in rows]
 
-    def mark(self, number: int, marks: Sequence[tuple[str, int]]) -> None:
-        """Set marks of a pattern."""
-        if not marks:
+    def every_mark(self) -> dict[int, dict[str, int]]:
+        """The marks of all patterns, by number and key."""
+        found: dict[int, dict[str, int]] = {}
+        rows = 'SELECT number, key, max("end") FROM pattern_marks GROUP BY ALL'
+        for number, key, end in self._store.rows(rows):
+            found.setdefault(number, {})[key] = end
+        return found
+
+    def mark(self, marks: Sequence[Mark]) -> None:
+        """Set marks, each of them later than what it replaces. That goes with `expire_marks`, so
+        that a batch only inserts."""
+        self._append("pattern_marks", marks, _MARKS)
+
+    def expire_marks(self, horizon: int, lasting: str) -> None:
+        """Delete the marks before a time, but for those whose keys begin with `lasting`, and of
+        these what later ones have replaced."""
+        if not self._store.rows("SELECT 1 FROM pattern_marks LIMIT 1"):
             return
-        keys, ends = [key for key, _ in marks], [end for _, end in marks]
         self._store.run(
-            "DELETE FROM pattern_marks WHERE number = ? AND key IN (SELECT unnest(?::VARCHAR[]))",
-            [number, keys],
+            'DELETE FROM pattern_marks WHERE "end" < ? AND NOT starts_with(key, ?)',
+            [horizon, lasting],
         )
         self._store.run(
-            "INSERT INTO pattern_marks SELECT ?, unnest(?::VARCHAR[]), unnest(?::BIGINT[])",
-            [number, keys, ends],
+            "DELETE FROM pattern_marks AS mark USING ("
+            ' SELECT number, key, max("end") AS latest FROM pattern_marks'
+            " GROUP BY number, key HAVING count(*) > 1) AS last"
+            ' WHERE mark.number = last.number AND mark.key = last.key AND mark."end" < latest'
         )
 
     # -- how far they are ----------------------------------------------------------------------

@@ -25,6 +25,7 @@ PARSED: dict[str, duckdb.Statement] = {}
 
 EACH_BATCH = frozenset(
     {"documents", "rl", "outbox", "progress", "highest", "pattern_rows", "pattern_late"}
+    | {"pattern_marks"}
     | {"postdated"}
 )
 """The tables into which many batches insert rows."""

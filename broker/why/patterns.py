@@ -24,7 +24,8 @@ from broker.pattern.plan import (
     Together,
     Tree,
 )
-from broker.pattern.standing import END, Standing, scope_of
+from broker.pattern.published import scope_of
+from broker.pattern.standing import END, Standing
 from broker.pattern.trying import TooMuch, allowed
 from broker.pattern.values import Scope, compile_known
 from broker.query.patterns import PatternQuery, pattern_query

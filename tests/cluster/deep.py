@@ -29,8 +29,8 @@ from xscl import XsclError
 
 
 def random_case(random: Random, level: str) -> Case:
-    if level in ("patterns", "tied"):
-        return pattern_case(random, tied=level == "tied")
+    if level in ("patterns", "tied", "several"):
+        return pattern_case(random, tied=level != "patterns", several=level == "several")
     return hard_case(random) if level == "hard" else case(random, cast(Level, level))
 
 
@@ -67,4 +67,5 @@ def _reduced(of: Case, seed: int, trials: int) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(long_run(__doc__, "level", ("core", "full", "hard", "patterns", "tied"), one))
+    LEVELS = ("core", "full", "hard", "patterns", "tied", "several")
+    raise SystemExit(long_run(__doc__, "level", LEVELS, one))

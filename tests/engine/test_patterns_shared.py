@@ -37,6 +37,11 @@ TEXTS = {
     " FOLLOWED BY {{9 s}} S/c[./k = '{0}'][./k->z] WHERE x = y",
     "group prefix": "SELECT x, count(y) AS n FROM S/a[./k->x] FOLLOWED BY (S/b[./k->y])+"
     " FOLLOWED BY S/c[./k = '{0}'][./k->z] PARTITION BY ./k WITHIN 9 s",
+    "first": "SELECT x, z FROM S/a[./k = '{0}'][./k->x] FOLLOWED BY (S/b)+ FOLLOWED BY S/c[./k->z]"
+    " USING ONE PER START WITHIN 9 s",
+    "smooth": "SELECT x, count(y) AS n FROM S/a[./k = '{0}'][./k->x] NEXT S/b[./k->y]"
+    " WITHIN 9 s GROUP BY y OVER 5 s HAVING count(y) < 3",
+    "either": "(S/a[./k = '{0}'] OR S/c[./k = '{0}']) FOLLOWED BY S/b WITHIN 6 s",
     "apart": "S/a[./k = '{0}'] FOLLOWED BY S/b USING NON OVERLAPPING WITHIN 6 s",
 }
 
@@ -71,7 +76,7 @@ def asked(texts: dict[str, str], documents: list[Document], lateness: float = 3.
     [
         *((name, True) for name in TEXTS),
         *((name, False) for name in ("absence", "next", "chain", "list", "fold")),
-        *((name, False) for name in ("runs", "contiguous")),
+        *((name, False) for name in ("runs", "contiguous", "apart", "first")),
     ],
 )
 def test_many_of_one_shape_find_what_each_finds_alone(
@@ -163,19 +168,22 @@ def test_patterns_that_nothing_comes_to_keep_no_state() -> None:
 def test_explain_says_how_a_pattern_is_matched_and_how_many_share_its_shape() -> None:
     with Broker(lateness=0.0) as broker:
         broker.subscribe(";".join(f"k{n}: {TEXTS['next'].format(n)}" for n in range(3)))
-        broker.subscribe("apart: " + TEXTS["apart"].format(1))
+        for name in ("apart", "either"):
+            broker.subscribe(f"{name}: {TEXTS[name].format(1)}")
         broker.subscribe(";".join(f"c{n}: {TEXTS['chain prefix'].format(n)}" for n in range(3)))
         catalog = broker.engine.catalog
         told = {
             id: pattern_stage(catalog.subscriptions[id].compiled, catalog)
-            for id in ("k0", "apart", "c0")
+            for id in ("k0", "apart", "c0", "either")
         }
     wanted = "matched in the order of time, as NEXT; 2 other queries have its shape"
     assert f"{wanted}, which are matched together with it" in told["k0"]
     noted = "together with it; documents of 2 blocks are noted once, until one comes for the last"
     assert noted in told["c0"]
     assert "noted once" not in told["k0"]
-    assert "matched by choosing documents; no other query has its shape" in told["apart"]
+    later = "as a list of 2 blocks, and compared with its other matches once time is beyond its end"
+    assert f"matched when its last document comes, {later}" in told["apart"]
+    assert "matched by choosing documents; no other query has its shape" in told["either"]
 
 
 def test_blocks_that_differ_in_the_names_of_their_variables_are_found_and_stored_once() -> None:

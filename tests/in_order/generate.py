@@ -195,16 +195,38 @@ _PARTITIONED = {_next, _chain, _fold, _lacking, _group, _last_group}
 """Those that have no PARTITION BY of their own."""
 
 
-def pattern(random: Random, make: Callable[[Random], str]) -> tuple[str, PatternQuery]:
-    """The text of a pattern that is matched in the order of time, and the pattern."""
+def _put(text: str, clause: str) -> str:
+    """A pattern with a clause before WHERE and WITHIN."""
+    at = min([text.find(each) for each in _BEHIND if each in text], default=len(text))
+    return text[:at] + clause + text[at:]
+
+
+def _several(random: Random, text: str) -> str:
+    """The text of a pattern that looks at several of its matches."""
+    if random.random() < 0.75:
+        choosing = random.choice(("NON OVERLAPPING", "NON OVERLAPPING", "ONE PER START"))
+        text = _put(text, f"{'' if ' USING ' in text else ' USING'} {choosing}")
+        if random.random() < 0.7:
+            return text
+    name = random.choice("sspp") + random.choice(("", "", "0", "1"))
+    having = random.choice(("", " HAVING count({0}) > 1", " HAVING {0} = max({0})"))
+    return f"{text} GROUP BY {name} OVER {random.choice('01246')} s{having.format(name)}"
+
+
+def pattern(
+    random: Random, make: Callable[[Random], str], *, several: bool = False
+) -> tuple[str, PatternQuery]:
+    """The text of a pattern that is matched in the order of time, and the pattern; one that looks
+    at `several` of its matches, if that is wanted."""
     while True:
         text = make(random) + random.choice(_WITHIN)
         if text.count("WITHIN") > 1:
             continue
         if make in _PARTITIONED and random.random() < 0.5:
             partition = f" PARTITION BY ./s{random.choice(('', ', ./p'))}"
-            at = min([text.find(each) for each in _BEHIND if each in text], default=len(text))
-            text = text[:at] + partition + text[at:]
+            text = _put(text, partition)
+        if several:
+            text = _several(random, text)
         select = random.choice(("", "", "SELECT p FROM ")) if "->p]" in text else ""
         try:
             (query,) = xscl.check([xscl.parse(select + text)]).queries

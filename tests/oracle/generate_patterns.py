@@ -140,8 +140,13 @@ class _Query:
     def short(self) -> str:
         """One of the patterns of which queries are matched together."""
         random = self.random
-        kind = random.choice(("NEXT", "NEXT", "FOLD", "NOT", "group"))
+        kind = random.choice(("NEXT", "NEXT", "list", "FOLD", "NOT", "group"))
         text = self.block(self.single)
+        if kind == "list":
+            for _ in range(random.choice((1, 1, 2))):
+                right = self.block(self.single)
+                text += f" FOLLOWED BY{self.braces()} {right}"
+            return text
         if kind == "NEXT":
             for _ in range(random.choice((1, 2))):
                 right = self.block(self.single)
@@ -246,6 +251,50 @@ class _Tied(_Query):
         return f" {{{self.condition(self.every() or ['k1'])}, {self.random.choice((2, 4, 6))}}}"
 
 
+class _Several(_Tied):
+    """One that looks at several of its matches, and is matched together with others of its shape.
+    It asks little, so that there are several."""
+
+    def condition(self, variables: list[str]) -> str:
+        if self.random.random() < 0.5:
+            return "k1 = k1"
+        return super().condition(variables)
+
+    def braces(self, after: bool = True) -> str:
+        return super().braces(after) if self.random.random() < 0.4 else ""
+
+    def text(self) -> str:
+        random = self.random
+        text = self.short()
+        if random.random() < 0.3:
+            text += " PARTITION BY ./k"
+        if random.random() < 0.7:
+            runs = "" if " NEXT " in text or " FOLD " in text else "SKIP TILL NEXT MATCH "
+            selection = random.choice(("", "", runs))
+            choosing = random.choice(("NON OVERLAPPING", "ONE PER START"))
+            text += f" USING {selection}{choosing}"
+        if random.random() < 0.2:
+            text += f" WHERE {self.condition(self.every() or ['k1'])}"
+        text += f" WITHIN {random.choice((3, 4, 6))}"
+        if " USING " not in text or random.random() < 0.2:
+            name = random.choice(self.single or ["k1"])
+            text += f" GROUP BY {name} OVER {self.window()}"
+            if random.random() < 0.3:
+                text += f" HAVING count({name}) > 1"
+        return self.select() + text
+
+
+def several_text(random: Random) -> str:
+    """A query that the checks take, and that looks at several of its matches, without a label."""
+    while True:
+        text = _Several(random).text()
+        try:
+            xscl.check([xscl.parse(text)])
+        except xscl.XsclError:
+            continue
+        return text
+
+
 def pattern_text(random: Random, *, tied: bool = False, short_ones: float = 0.0) -> str:
     """A query of Part 2 that the checks take, without a label; if it is to be `tied`, most of its
     blocks have one value. That share is of few blocks."""
@@ -282,13 +331,19 @@ def pattern_documents(
     return found
 
 
-def pattern_case(random: Random, *, tied: bool = False) -> Case:
+def pattern_case(random: Random, *, tied: bool = False, several: bool = False) -> Case:
     """Queries and a short stream: cut anyhow, late, restarted, revised, with more time at the end.
-    Where they are `tied`, documents seldom have several keys."""
+    Where they are `tied`, documents seldom have several keys. All of them look at `several` of
+    their matches, or as it comes."""
     count = random.choice((1, 2, 3))
-    texts = [pattern_text(random, tied=tied, short_ones=0.25) for _ in range(count)]
-    if random.random() < 0.15:
-        texts = _of_one_form(pattern_text(random, tied=tied, short_ones=1.0))
+    if several:
+        texts = [several_text(random) for _ in range(count)]
+        if random.random() < 0.6:
+            texts = _of_one_form(texts[0])
+    else:
+        texts = [pattern_text(random, tied=tied, short_ones=0.25) for _ in range(count)]
+        if random.random() < 0.15:
+            texts = _of_one_form(pattern_text(random, tied=tied, short_ones=1.0))
     queries = [f"p{n}: {text}" for n, text in enumerate(texts)]
     if random.random() < 0.25:
         # Of an OR two matches may have the same documents, and only the engine tells them apart.
@@ -300,7 +355,7 @@ def pattern_case(random: Random, *, tied: bool = False) -> Case:
     text = ";\n".join(queries)
     ids = tuple(query.id for query in xscl.check([xscl.parse(text)]).queries)
     keys = random.choice(((1,), (1,), (*[1] * 9, 2))) if tied else (1, 1, 1, 1, 2)
-    documents = pattern_documents(random, random.randint(4, 8), keys)
+    documents = pattern_documents(random, random.randint(4, 8) + 4 * several, keys)
     lateness = random.choice((0, 0, 1, 2, 3))
     order = [(d.timestamp + random.randint(0, lateness + 1) * SECOND, d) for d in documents]
     arrived = [d for _, d in sorted(order, key=lambda each: each[0])]

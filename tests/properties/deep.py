@@ -30,8 +30,8 @@ def one(seed: int, level: str) -> Outcome:
 
 
 def _case(random: Random, level: str) -> Case:
-    if level == "patterns":
-        return pattern_case(random)
+    if level in ("patterns", "several"):
+        return pattern_case(random, tied=level == "several", several=level == "several")
     return hard_case(random) if level == "hard" else case(random, cast(Level, level))
 
 
@@ -43,4 +43,6 @@ def _matches(of: Case) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(long_run(__doc__, "level", ("core", "full", "hard", "patterns"), one))
+    raise SystemExit(
+        long_run(__doc__, "level", ("core", "full", "hard", "patterns", "several"), one)
+    )

@@ -1,9 +1,10 @@
 """Which patterns are matched in the order of time, and what their plans become.
 
-They are, without strategy and OVER: chains of NEXT whose operands are blocks; one
+They are, without a selection: chains of NEXT whose operands are blocks; one
 block FOLD another; two in a list with a NOT of a block or a longest group between them; one with
 such a NOT at its end. Lists of blocks are those of `list_forms.py`, and with a selection that makes
-runs those of `run_forms.py`.
+runs those of `run_forms.py`. What looks at several matches (NON OVERLAPPING, ONE PER START, OVER)
+comes behind, see `broker/pattern/keeping.py`.
 """
 
 from __future__ import annotations
@@ -156,13 +157,9 @@ Form = Paired | Running | Grouping | Listed
 def form_of(plan: Plan) -> Form | None:
     """The form of a plan; None for a pattern that is matched in the general way."""
     query, unit = plan.query, plan.unit
-    if query.over is not None:
-        return None
     selection = None
     if query.strategy is not None:
         selection = query.strategy.selection
-        if query.strategy.choosing is not None:
-            return None
         if selection in ast.RUNS:
             return running_of(plan, selection)
     if len(unit.variants) != 1:

@@ -12,79 +12,29 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
 
-from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.deferred import Deferred
-from broker.pattern.in_order.events import ALL, Candidate, Event, Reader
-from broker.pattern.in_order.following import Follows
-from broker.pattern.in_order.forms import Form, Iterated, Lacking
-from broker.pattern.in_order.group_forms import Grouping
-from broker.pattern.in_order.grouping import Groups
-from broker.pattern.in_order.iterating import Iterates
-from broker.pattern.in_order.lacking import Lacks
-from broker.pattern.in_order.list_forms import Listed
-from broker.pattern.in_order.lists import Lists
-from broker.pattern.in_order.run_forms import Running
-from broker.pattern.in_order.running import Runs
+from broker.pattern.in_order.events import ALL, Candidate, Event
+from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_from
-from broker.pattern.plan import Plan
-from broker.pattern.reading import named_in
+from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_beyond, due_from
+from broker.pattern.keeping import Keeping, Known, News, looks_at_several
+from broker.pattern.published import Decided, Published, identity_of, nodes_of, order_of
 from broker.pattern.setting import UNCOUNTED
-from broker.pattern.standing import Published, identity_of, nodes_of, order_of
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 
-Matcher = Follows | Groups | Iterates | Lacks | Lists | Runs
-
-Decided = dict[int, list[Published] | None]
+Answer = dict[int, list[Published] | None]
 """What queries publish, by their numbers; None for one that has more to try than it may."""
-
-
-class Shared:
-    """What all queries of a form share."""
-
-    def __init__(self, plan: Plan, form: Form) -> None:
-        self.plan = plan
-        self.form = form
-        self.names = named_in(plan.query.select)
-        self.readers = {
-            leaf.tap: Reader(form, place, leaf) for place, leaf in enumerate(form.leaves)
-        }
-        """By tap."""
-        self.of_blocks = isinstance(form, Following | Lacking | Listed)
-        """Whether a match has a document for each slot, in order: what tells it apart, and its
-        place among others, are those of them."""
-        self.at_once = isinstance(form, Listed)
-        """Whether a match is decided when its last document comes."""
-        self.common: frozenset[int] = frozenset()
-        """The taps whose documents concern all queries, whatever their constants."""
-        if isinstance(form, Running):
-            self.common = frozenset(form.contiguous)
-            for place, tap in enumerate(form.contiguous, len(form.leaves)):
-                self.readers[tap] = Reader(form, place, None)
-
-    def matcher(self, spending: Spending, since: Mapping[int, int], once: bool = False) -> Matcher:
-        """What matches queries, which know documents from these numbers on."""
-        match self.form:
-            case Following():
-                return Follows(self.form, spending)
-            case Iterated():
-                return Iterates(self.form, spending, once)
-            case Lacking():
-                return Lacks(self.form, spending)
-            case Grouping():
-                return Groups(self.form, spending)
-            case Running():
-                return Runs(self.form, spending, since)
-            case Listed():
-                return Lists(self.form, spending)
 
 
 class Together:
     """Queries of a form by their numbers. A query for which more than `budget` pairs would have to
-    be tried for one document goes on with nothing."""
+    be tried for one document goes on with nothing. `known` gives the marks that are stored of a
+    query."""
 
-    def __init__(self, shared: Shared, budget: int) -> None:
+    def __init__(
+        self, shared: Shared, budget: int, known: Callable[[int], Known] = lambda _: ()
+    ) -> None:
         self.shared = shared
         self.watermark: int | None = None
         self._budget = budget
@@ -99,6 +49,7 @@ class Together:
         self._waits: dict[int, list[Event]] | None = None
         """The rows whose times are to come by query, where somebody has asked."""
         self._deferred = Deferred(shared.form, shared.plan.kept)
+        self._keeping = Keeping(shared.plan, known) if looks_at_several(shared.plan) else None
 
     def join(self, owner: int, first_doc: int) -> None:
         """A query comes that knows documents from a number on."""
@@ -147,12 +98,15 @@ class Together:
 
     # -- advancing -----------------------------------------------------------------------------
 
-    def advance(
-        self, watermark: int | None, begins: Callable[[int], bool] | None = None
-    ) -> Decided:
+    def advance(self, watermark: int | None, begins: Callable[[int], bool] | None = None) -> Answer:
         """What is published now, and was not before. With `begins`, queries decide one after the
         other, and only those for which it says so."""
-        return self.published(self.decided(watermark, begins))
+        return self.published(self.decided(watermark, begins), begins)
+
+    def news(self) -> list[tuple[int, News]]:
+        """What queries have kept of their matches and is not stored yet, which it is from now
+        on."""
+        return [] if self._keeping is None else self._keeping.news()
 
     def decided(
         self, watermark: int | None, begins: Callable[[int], bool] | None = None
@@ -208,8 +162,29 @@ class Together:
             ready.sort()
         return ready
 
-    def published(self, found: Iterable[Candidate]) -> Decided:
-        """What the candidates are, each match once."""
+    def published(
+        self, found: Iterable[Candidate], begins: Callable[[int], bool] | None = None
+    ) -> Answer:
+        """What the candidates are, each match once; see `advance`. What looks at several matches
+        publishes what is ready of them."""
+        made, keeping = self._made(found), self._keeping
+        answer: Answer = {}
+        if keeping is None:
+            for owner, decided in made.items():
+                answer[owner] = [
+                    Published(d.instance, d.nodes, _scope(d.instance)) for d in decided
+                ]
+        else:
+            for owner, decided in made.items():
+                keeping.add(owner, decided)
+            for owner in self._matcher.over:
+                keeping.drop(owner)
+            answer.update(keeping.settle(self.watermark, begins))
+        answer.update(dict.fromkeys(self._matcher.over))
+        return answer
+
+    def _made(self, found: Iterable[Candidate]) -> dict[int, list[Decided]]:
+        """The matches that candidates are, by query, in order."""
         made: dict[int, list[tuple[int, Instance]]] = {}
         build, over = self._matcher.made, self._matcher.over
         for candidate in found:
@@ -223,18 +198,16 @@ class Together:
                 continue
             if instance is not None:
                 made.setdefault(owner, []).append((candidate[1], instance))
-        decided: Decided = {owner: self._distinct(each) for owner, each in made.items()}
-        decided.update(dict.fromkeys(over))
-        return decided
+        return {owner: self._distinct(each) for owner, each in made.items() if owner not in over}
 
-    def _distinct(self, found: list[tuple[int, Instance]]) -> list[Published]:
+    def _distinct(self, found: list[tuple[int, Instance]]) -> list[Decided]:
         if len(found) == 1:
             instance = found[0][1]
-            return [Published(instance, self._nodes(instance), _scope(instance))]
+            return [Decided(instance, self._nodes(instance))]
         found.sort(key=_first)
         of_blocks = self.shared.of_blocks
-        seen: set[object] = set()
-        made: list[tuple[Any, Published]] = []
+        seen: dict[object, Decided] = {}
+        made: list[tuple[Any, Decided]] = []
         for _, instance in found:
             nodes = self._nodes(instance)
             rows: Any = instance.parts.values() if of_blocks else ()
@@ -242,14 +215,15 @@ class Together:
             if not of_blocks:
                 identity = identity_of(instance, nodes)
             if identity in seen:
+                seen[identity].prefer(instance)
                 continue
-            seen.add(identity)
+            decided = seen[identity] = Decided(instance, nodes)
             order: object = (instance.end, instance.start, [row.id for row in rows], nodes)
             if not of_blocks:
                 order = order_of(instance, nodes)
-            made.append((order, Published(instance, nodes, _scope(instance))))
+            made.append((order, decided))
         made.sort(key=_first)
-        return [published for _, published in made]
+        return [decided for _, decided in made]
 
     def _nodes(self, instance: Instance) -> tuple[int, ...]:
         """The nodes that SELECT names."""
@@ -268,7 +242,7 @@ class Together:
         """Make the state of queries of the rows of all live documents, as it was when the watermark
         was where it is. What was published is not published again. Rows in `common` concern all
         queries; what they did to others they do not do again."""
-        self.drop(arrived.keys())
+        self._leave_rows(arrived.keys())
         if common:
             self._forget((ALL,))
         others, self._arrived = self._arrived, []
@@ -278,13 +252,29 @@ class Together:
         for owner, rows in arrived.items():
             for tap, several in rows.items():
                 self._offer_all(owner, tap, several)
-        spending, self._spending.most = self._spending, UNCOUNTED
-        if self.shared.at_once:
-            self._matcher.remember(self._arrived)
-        else:
-            self.decided(None)
-        spending.most = self._budget
+        self._spending.most = UNCOUNTED
+        found = self._remembered() if self.shared.at_once else self.decided(None)
+        if self._keeping is not None:
+            made = self._made([each for each in found if each[0] in arrived])
+            for owner in arrived:
+                self._keeping.renew(owner, made.get(owner, ()), self.watermark)
+        self._spending.most = self._budget
         self._arrived = others
+
+    def _remembered(self) -> list[Candidate]:
+        """Take rows that were there before. Returns the candidates among them, if what looks at
+        several matches needs them: those that it has not looked at, or all that windows reach."""
+        rows, keeping, now = self._arrived, self._keeping, self.watermark
+        found: list[Candidate] = []
+        ends: list[Event] = []
+        if keeping is not None:
+            last = len(self.shared.form.leaves) - 1
+            since = now if now is not None and not keeping.ranges else -NEVER
+            ends = [event for event in rows if event[2] == last and event[-1].end >= since]
+            rows = [event for event in rows if event[2] != last or event[-1].end < since]
+        self._matcher.remember(rows)
+        self._matcher.take(ends, found)
+        return found
 
     def _offer_all(self, owner: int, tap: int, rows: Sequence[Row]) -> None:
         """Rows that one query takes, of a tap."""
@@ -302,6 +292,13 @@ class Together:
 
     def drop(self, owners: Collection[int]) -> None:
         """Forget what there is of queries."""
+        self._leave_rows(owners)
+        for owner in () if self._keeping is None else owners:
+            assert self._keeping is not None
+            self._keeping.drop(owner)
+
+    def _leave_rows(self, owners: Collection[int]) -> None:
+        """Forget the rows of queries, and what waits with them."""
         for owner in owners:
             self._matcher.drop(owner)
             self._deferred.forget(owner, self._arrival)
@@ -320,7 +317,9 @@ class Together:
         """Twice the watermark at which something may be decided without a new row, or less."""
         found = due_from(self._future[0][0]) if self._future else NEVER
         deadline = self._matcher.due()
-        return found if deadline is None else min(found, deadline)
+        if deadline is not None and deadline < found:
+            found = deadline
+        return found if self._keeping is None else min(found, self._keeping.due())
 
     def expire(self, watermark: int | None) -> None:
         """Drop what no match can contain any more."""
@@ -328,6 +327,8 @@ class Together:
             self._matcher.expire(watermark)
             pending = {event[3] for event in (*self._arrived, *self._future)}
             self._deferred.expire(watermark, pending)
+            if self._keeping is not None:
+                self._keeping.expire(watermark)
 
     def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
         """What is not decided of a query, with twice the watermark that decides it. Raises
@@ -345,7 +346,8 @@ class Together:
         trial.settle(NEVER, found)
         if trial.over:
             raise TooMuch
-        seen: set[object] = set()
+        ready = [] if self._keeping is None else [*self._keeping.waiting(owner)]
+        seen = {each.identity for each in ready}
         for candidate in sorted(found, key=itemgetter(1)):
             instance = trial.made(candidate)
             if instance is not None:
@@ -353,6 +355,8 @@ class Together:
                 if identity not in seen:
                     seen.add(identity)
                     yield instance.due, instance
+        for each in ready:
+            yield due_beyond(each.instance.end), each.instance
 
 
 class Member:

@@ -1,0 +1,63 @@
+"""What all queries of a form share, and which matcher takes their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.pattern.in_order.chain_forms import Following
+from broker.pattern.in_order.events import Reader
+from broker.pattern.in_order.following import Follows
+from broker.pattern.in_order.forms import Form, Iterated, Lacking
+from broker.pattern.in_order.group_forms import Grouping
+from broker.pattern.in_order.grouping import Groups
+from broker.pattern.in_order.iterating import Iterates
+from broker.pattern.in_order.lacking import Lacks
+from broker.pattern.in_order.list_forms import Listed
+from broker.pattern.in_order.lists import Lists
+from broker.pattern.in_order.run_forms import Running
+from broker.pattern.in_order.running import Runs
+from broker.pattern.in_order.spending import Spending
+from broker.pattern.plan import Plan
+from broker.pattern.reading import named_in
+
+Matcher = Follows | Groups | Iterates | Lacks | Lists | Runs
+
+
+class Shared:
+    """What all queries of a form share."""
+
+    def __init__(self, plan: Plan, form: Form) -> None:
+        self.plan = plan
+        self.form = form
+        self.names = named_in(plan.query.select)
+        self.readers = {
+            leaf.tap: Reader(form, place, leaf) for place, leaf in enumerate(form.leaves)
+        }
+        """By tap."""
+        self.of_blocks = isinstance(form, Following | Lacking | Listed)
+        """Whether a match has a document for each slot, in order: what tells it apart, and its
+        place among others, are those of them."""
+        self.at_once = isinstance(form, Listed)
+        """Whether a match is decided when its last document comes."""
+        self.common: frozenset[int] = frozenset()
+        """The taps whose documents concern all queries, whatever their constants."""
+        if isinstance(form, Running):
+            self.common = frozenset(form.contiguous)
+            for place, tap in enumerate(form.contiguous, len(form.leaves)):
+                self.readers[tap] = Reader(form, place, None)
+
+    def matcher(self, spending: Spending, since: Mapping[int, int], once: bool = False) -> Matcher:
+        """What matches queries, which know documents from these numbers on."""
+        match self.form:
+            case Following():
+                return Follows(self.form, spending)
+            case Iterated():
+                return Iterates(self.form, spending, once)
+            case Lacking():
+                return Lacks(self.form, spending)
+            case Grouping():
+                return Groups(self.form, spending)
+            case Running():
+                return Runs(self.form, spending, since)
+            case Listed():
+                return Lists(self.form, spending)

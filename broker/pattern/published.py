@@ -1,0 +1,111 @@
+"""Matches as they are published: what tells one apart, and its place among others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.pattern.instances import Instance, Part, Row
+from broker.pattern.plan import Plan
+from broker.pattern.values import Scope
+
+
+@dataclass(slots=True, eq=False)
+class Published:
+    """A match that is published: `nodes` are those that SELECT names, `scope` what its expressions
+    range over."""
+
+    instance: Instance
+    nodes: tuple[int, ...]
+    scope: Scope
+
+
+@dataclass(slots=True, eq=False)
+class Decided:
+    """A match that is decided, before anything looks at several of them. Of several instances that
+    are one match, as they differ in nodes that SELECT does not name, it is one."""
+
+    instance: Instance
+    nodes: tuple[int, ...]
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        return order_of(self.instance, self.nodes)
+
+    @property
+    def identity(self) -> object:
+        return identity_of(self.instance, self.nodes)
+
+    @property
+    def name(self) -> str:
+        """Its identity as a text."""
+        return repr(self.identity)
+
+    @property
+    def partition(self) -> tuple[str, ...] | None:
+        """Its partition: the least tuple that its documents have in common; None for no PARTITION
+        BY."""
+        tuples = self.instance.tuples
+        return None if tuples is None else min(tuples)
+
+    def prefer(self, other: Instance) -> None:
+        """Take another instance of the same match, if it is the one that counts: that of the first
+        nodes, and of the least partition."""
+        if _rank(other) < _rank(self.instance):
+            self.instance = other
+
+    def published(self, plan: Plan) -> Published:
+        return Published(self.instance, self.nodes, scope_of(plan, self.instance))
+
+
+def _rank(instance: Instance) -> tuple[object, ...]:
+    tuples = instance.tuples
+    nodes = [(row.node, *row.nodes.values()) for row in instance.rows]
+    return (nodes, () if tuples is None else min(tuples))
+
+
+def order_of(instance: Instance, nodes: tuple[int, ...]) -> tuple[Any, ...]:
+    """The order of matches that are decided together."""
+    ids = [row.id for row in instance.rows]
+    absent = [instance.parts[slot] is None for slot in sorted(instance.parts)]
+    return (instance.end, instance.start, ids, absent, nodes)
+
+
+def identity_of(instance: Instance, nodes: tuple[int, ...]) -> object:
+    """What a match is: its documents by block, and the nodes that SELECT names."""
+    return (_documents(instance.parts), nodes)
+
+
+def nodes_of(instance: Instance, names: Sequence[str] | None) -> tuple[int, ...]:
+    """The nodes that SELECT names; None for *: those that blocks select."""
+    if names is None:
+        parts = [instance.parts[slot] for slot in sorted(instance.parts)]
+        return tuple([part.node for part in parts if isinstance(part, Row)])
+    single = instance.single
+    return tuple([single[name].nodes[name] for name in names if name in single])
+
+
+def scope_of(plan: Plan, instance: Instance) -> Scope:
+    """The scope of a match; variables of groups that are absent are no elements."""
+    empty: Mapping[str, Sequence[Row | None]] = {
+        name: ()
+        for slot, names in plan.group_variables.items()
+        if instance.parts.get(slot) == ()
+        for name in names
+    }
+    several = {**empty, **instance.several}
+    return Scope(instance.single, several, instance.computed, length=instance.span)
+
+
+def _documents(parts: Mapping[int, Part]) -> tuple[object, ...]:
+    """The documents of a match by slot."""
+    return tuple([_document(parts[slot]) for slot in sorted(parts)])
+
+
+def _document(part: Part) -> object:
+    if part is None:
+        return None
+    if isinstance(part, Row):
+        return part.doc
+    return tuple([_documents(each.parts) for each in part])
