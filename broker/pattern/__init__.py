@@ -23,6 +23,8 @@
 
     in_order       patterns that many queries share: NEXT, FOLD, NOT and lists of blocks
     standing.py    a registered pattern: its watermark, and which matches it publishes
+    published.py   a match as it is published: what tells it apart, and its place among others
+    keeping.py     what looks at several: NON OVERLAPPING, ONE PER START, and the windows of OVER
     trace.py       what stood in the way of matches, noted where it is decided
     reading.py, answers.py, growth.py   what a plan reads, when it answers, what it costs
 

@@ -20,6 +20,7 @@ shape.
     running.py     the runs of all queries of a form
     lists.py       lists of blocks, decided when their last document comes
     spending.py    how much a query may try
+    shared.py      what the queries of a form share
     standing.py    the queries of a form that have one watermark, and what they publish
 
 A *form* is made once for all queries that differ in constants of their blocks. A query of it is a
