@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from broker.delivery import ids, places, upkeep
 from broker.delivery.audiences import Audiences
@@ -25,6 +26,21 @@ from broker.shared_match import SharedMatch
 
 Changed = Callable[[Collection[str] | None], None]
 """Called with the subscriptions that have new matches, or None if something else changed."""
+
+
+class Taken(NamedTuple):
+    """A row that the log has taken: the number of its last match, the match of all its subscribers,
+    and how many were left out before it."""
+
+    n: int
+    match: SharedMatch
+    left_out: int
+
+    def delivered(self, taken: int) -> Iterator[Delivered]:
+        """The matches of the row as they are read from the log, which took them at this time."""
+        for n, match in enumerate(self.match, self.n - len(self.match) + 1):
+            yield Delivered(n, taken, match, self.left_out)
+
 
 _Piece = tuple[SharedMatch, Sequence[int], bytes, int]
 """A row to be: the match, the numbers of its subscriptions, its entries (see `ids`), and how many
@@ -56,6 +72,7 @@ class Log:
         self.clock = clock
         self.db = Database(self.path)
         self._listeners: list[Changed] = []
+        self._followers: list[Callable[[Sequence[Taken], int], None]] = []
         with self.db.transaction() as db:
             self._ids = ids.Ids(db, remembered)
             self._throttles = Throttles(db, throttled)
@@ -89,12 +106,14 @@ class Log:
         with self._caches.changing(self.db) as db:
             new = self._number(db, names)
             numbers = ChainMap(new, self._numbers) if new else self._numbers
-            logged, left_out = self._append(db, given, numbers, now)
+            rows, logged, left_out = self._append(db, given, numbers, now)
         self._numbers.update(new)
         self._ids.add(logged + left_out)
         taken = ids.count(logged)
         self._last += taken
         if taken:
+            for follower in list(self._followers):
+                follower(rows, now)
             self._notify(names)
         return taken
 
@@ -104,13 +123,14 @@ class Log:
         matches: Sequence[SharedMatch],
         numbers: Mapping[str, int],
         now: int,
-    ) -> tuple[bytes, bytes]:
-        """Append matches of numbered subscriptions; returns the entries of those that are in the
-        log now, and of those that were left out."""
+    ) -> tuple[list[Taken], bytes, bytes]:
+        """Append matches of numbered subscriptions; returns the rows and the entries of those that
+        are in the log now, and the entries of those that were left out."""
         subscriptions = [[numbers[name] for name in match.queries] for match in matches]
         entries = [*map(ids.entries, matches, subscriptions)]
         known = self._ids.known(db, b"".join(entries))
-        rows: list[tuple[int, SharedMatch, int, int]] = []
+        rows: list[tuple[Taken, int]] = []
+        stored: list[Taken] = []
         logged: list[bytes] = []
         left_out: list[bytes] = []
         n = self._last
@@ -120,27 +140,27 @@ class Log:
                 pieces = self._admitted(db, match, own, blob, known, left_out)
             for piece, members, taken, before in pieces:
                 n += len(members)
-                rows.append((n, piece, self._caches.audiences.of(db, members), before))
+                rows.append((Taken(n, piece, before), self._caches.audiences.of(db, members)))
                 logged.append(taken)
             if len(rows) >= _AT_ONCE:
                 self._insert(db, rows, now)
+                stored += [row for row, _ in rows]
                 rows.clear()
         self._insert(db, rows, now)
+        stored += [row for row, _ in rows]
         inside, outside = b"".join(logged), b"".join(left_out)
         ids.store(db, now, self._last + 1, inside, outside)
         new, left = ids.count(inside), ids.count(outside)
         count(db, "taken", "", new)
         count(db, "left_out", "", left)
         count(db, "repeated", "", sum(map(len, matches)) - new - left)
-        return inside, outside
+        return stored, inside, outside
 
-    def _insert(
-        self, db: sqlite3.Connection, rows: Sequence[tuple[int, SharedMatch, int, int]], now: int
-    ) -> None:
-        """Store matches with their number, audience, and how many were left out before them."""
-        documents = [_referred(match) for _, match, _, _ in rows]
+    def _insert(self, db: sqlite3.Connection, rows: Sequence[tuple[Taken, int]], now: int) -> None:
+        """Store matches with their audiences."""
+        documents = [_referred(row.match) for row, _ in rows]
         values = []
-        for (n, match, audience, before), xml, docs in zip(
+        for ((n, match, before), audience), xml, docs in zip(
             rows, documents, self._caches.documents.store(db, documents), strict=True
         ):
             head, result = (match.shared.dumps(match), b"") if xml else match.dumps()
@@ -310,6 +330,12 @@ class Log:
         unregisters it."""
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback)
+
+    def follow(self, callback: Callable[[Sequence[Taken], int], None]) -> Callable[[], None]:
+        """Register a function to call with all that is appended, in its order, and with the time of
+        that, by the thread that has stored it; returns the function that unregisters it."""
+        self._followers.append(callback)
+        return lambda: self._followers.remove(callback)
 
     def _notify(self, names: Collection[str] | None) -> None:
         for listener in list(self._listeners):

@@ -158,6 +158,7 @@ class Api:
         service.access.on_end = self.waiting.wake
         self.rules = rules
         self.together = together
+        self.read = context.read
         self.app: ASGIApp = Guard(
             app, rules, service.metrics.observe_request, partial(record, context), sessions
         )

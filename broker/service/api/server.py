@@ -52,14 +52,18 @@ def answering(
     """
     import uvicorn
 
+    from broker.service.api.own_requests import OwnToken
+    from broker.service.api.pulls import Pulls
     from broker.service.api.single import Singles, protocol
 
+    own, observe = OwnToken(api.rules), api.service.metrics.observe_request
     config = uvicorn.Config(
         api.app,
         loop="uvloop",
         http=protocol(
             api.connections,
-            Singles(api.rules, api.together, api.service.metrics.observe_request),
+            Singles(own, api.rules, api.together, observe),
+            Pulls(own, api.service.mailbox, api.waiting, api.read, observe),
         ),
         log_config=None,
         access_log=False,

@@ -22,12 +22,25 @@ class Mailbox(Protocol):
     def watch(self, callback: Callable[[Collection[str] | None], None]) -> Callable[[], None]: ...
 
 
+class Waiter(Protocol):
+    """A client that waits: for changes of all that `concerns` returns True for, of everything
+    without it."""
+
+    concerns: Callable[[str], bool] | None
+
+    def wake(self) -> None:
+        """There was a change, or the service drains."""
+
+
 class Watch:
     """A client's subscription to changes, which is notified of all changes after its creation."""
 
     def __init__(self, concerns: Callable[[str], bool] | None = None) -> None:
         self.event = asyncio.Event()
         self.concerns = concerns
+
+    def wake(self) -> None:
+        self.event.set()
 
     async def news(self, timeout: float | None = None, request: Request | None = None) -> bool:
         """Wait for a change; returns whether there was one.
@@ -53,7 +66,7 @@ class Waiting:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: Callable[[], None] | None = None
-        self._watches: dict[str | None, set[Watch]] = {}
+        self._watches: dict[str | None, set[Waiter]] = {}
         self._count = 0
         self.draining = False
 
@@ -78,7 +91,7 @@ class Waiting:
             self._stop()
 
     def __len__(self) -> int:
-        """The number of watches."""
+        """The number of clients that wait."""
         return self._count
 
     @contextmanager
@@ -91,19 +104,28 @@ class Waiting:
         for."""
         keys: list[str | None] = [None] if subscriptions is None else [*subscriptions]
         watch = Watch(concerns)
-        self._count += 1
-        for key in keys:
-            self._watches.setdefault(key, set()).add(watch)
+        self.add(watch, keys)
         if self.draining:
-            watch.event.set()
+            watch.wake()
         try:
             yield watch
         finally:
-            self._count -= 1
-            for key in keys:
-                self._watches[key].discard(watch)
-                if not self._watches[key]:
-                    del self._watches[key]
+            self.remove(watch, keys)
+
+    def add(self, waiter: Waiter, keys: Iterable[str | None] = (None,)) -> None:
+        """Wake a client with each change of these subscriptions, or (None) of all, until it is
+        removed."""
+        self._count += 1
+        for key in keys:
+            self._watches.setdefault(key, set()).add(waiter)
+
+    def remove(self, waiter: Waiter, keys: Iterable[str | None] = (None,)) -> None:
+        """Wake a client no more that was added with these keys."""
+        self._count -= 1
+        for key in keys:
+            self._watches[key].discard(waiter)
+            if not self._watches[key]:
+                del self._watches[key]
 
     def _notify(self, subscriptions: Collection[str] | None) -> None:
         if subscriptions:
@@ -116,14 +138,14 @@ class Waiting:
 
     def _wake(self, subscriptions: frozenset[str]) -> None:
         for key in (None, *subscriptions):
-            for watch in self._watches.get(key, ()):
-                if watch.concerns is None or any(map(watch.concerns, subscriptions)):
-                    watch.event.set()
+            # One that is woken may no longer wait.
+            for waiter in [*self._watches.get(key, ())]:
+                if waiter.concerns is None or any(map(waiter.concerns, subscriptions)):
+                    waiter.wake()
 
     def _wake_all(self) -> None:
-        for watches in self._watches.values():
-            for watch in watches:
-                watch.event.set()
+        for waiter in [each for waiters in self._watches.values() for each in waiters]:
+            waiter.wake()
 
 
 async def _disconnected(request: Request) -> None:
