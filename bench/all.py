@@ -28,6 +28,7 @@ ORDER = ("main_job", "end_to_end", "rss", "distinct", "technical", "constants", 
 WITH = {
     "patterns": (
         "patterns_shared",
+        "patterns_several",
         "patterns_engines",
         "patterns_cayuga",
         "patterns_windows",

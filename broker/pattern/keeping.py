@@ -8,7 +8,7 @@ by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
@@ -269,12 +269,13 @@ class Keeping:
             self._dues = [*filter(self._is_waiting, self._dues)]
             heapify(self._dues)
 
-    def drop(self, owner: int) -> None:
-        """Forget all that there is of a query, as nothing comes of it, or as it has gone; what is
-        stored of it is read again if something comes."""
+    def drop(self, owner: int) -> Mapping[str, int]:
+        """Forget all that there is of a query, as nothing comes of it, or as it has gone. Returns
+        its marks, which are asked for again if something comes."""
         self.forget(owner)
-        self._marks.pop(owner, None)
         self._marked.discard(owner)
+        marks = self._marks.pop(owner, None)
+        return {} if marks is None else marks.ends
 
     def expire(self, watermark: int) -> None:
         """Drop what no window reaches any more, and what has kept nothing that can come again."""

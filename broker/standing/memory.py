@@ -180,5 +180,6 @@ class Memory:
                 if pattern.group is not None:
                     gone.setdefault(pattern.group.number, set()).add(number)
         for number, owners in gone.items():
-            groups[number].standing.drop(owners)
+            for owner, marks in groups[number].standing.drop(owners):
+                self.marks.back(self.members.live[owner].entry.number, marks)
         self.agenda.shrink([*self.awake.values(), *groups.values()])

@@ -241,6 +241,10 @@ class PatternTables:
         )
         return [(key, end) for key, end in rows]
 
+    def count_marks(self) -> int:
+        """How many marks there are, with those that later ones have replaced."""
+        return self._store.count("SELECT count(*) FROM pattern_marks")
+
     def every_mark(self) -> dict[int, dict[str, int]]:
         """The marks of all patterns, by number and key."""
         found: dict[int, dict[str, int]] = {}
@@ -257,7 +261,7 @@ class PatternTables:
     def expire_marks(self, horizon: int, lasting: str) -> None:
         """Delete the marks before a time, but for those whose keys begin with `lasting`, and of
         these what later ones have replaced."""
-        if not self._store.rows("SELECT 1 FROM pattern_marks LIMIT 1"):
+        if not self.count_marks():
             return
         self._store.run(
             'DELETE FROM pattern_marks WHERE "end" < ? AND NOT starts_with(key, ?)',

@@ -290,12 +290,11 @@ class Together:
             self.give_up((owner,))
         self._arrival += len(rows)
 
-    def drop(self, owners: Collection[int]) -> None:
-        """Forget what there is of queries."""
+    def drop(self, owners: Collection[int]) -> list[tuple[int, Mapping[str, int]]]:
+        """Forget what there is of queries. Returns what they have kept of their matches."""
         self._leave_rows(owners)
-        for owner in () if self._keeping is None else owners:
-            assert self._keeping is not None
-            self._keeping.drop(owner)
+        keeping = self._keeping
+        return [] if keeping is None else [(owner, keeping.drop(owner)) for owner in owners]
 
     def _leave_rows(self, owners: Collection[int]) -> None:
         """Forget the rows of queries, and what waits with them."""
