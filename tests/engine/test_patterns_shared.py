@@ -17,6 +17,8 @@ TEXTS = {
     "absence": "S/a[./k = '{0}'][./k->x] FOLLOWED BY {{5 s}} NOT S/b[./k = '{0}']",
     "group": "SELECT x, count(y) AS n FROM S/a[./k = '{0}'][./k->x]"
     " FOLLOWED BY (S/b[./k = '{0}'][./k->y])+ FOLLOWED BY S/c WITHIN 9 s",
+    "bounded": "S/a[./k = '{0}'][./k->x] FOLLOWED BY (S/b[./k = '{0}'][./k->y]){{1,2}}"
+    " FOLLOWED BY S/c WITHIN 9 s",
     "next": "SELECT x, y FROM S/a[./k = '{0}'][./k->x] NEXT {{4 s}} S/b[./k = '{0}'][./k->y]",
     "chain": "SELECT x, y, z FROM S/a[./k = '{0}'][./k->x] NEXT {{4 s}} S/b[./k = '{0}'][./k->y]"
     " NEXT {{}} S/c[./k->z] WITHIN 9 s",

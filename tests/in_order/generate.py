@@ -4,7 +4,7 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 import xscl
@@ -145,9 +145,14 @@ def _runs(random: Random) -> str:
     return f"{text}{partition} USING {using}{where}"
 
 
-def _group(random: Random) -> str:
+def _bounded_group(random: Random) -> str:
+    """Runs of a group between two blocks."""
+    return _group(random, ("{1}", "{2}", "{2}", "{3}", "{1,2}", "{2,3}", "{0,2}"))
+
+
+def _group(random: Random, quantifiers: Sequence[str] = ("+", "+", "*", "{2,}")) -> str:
     """A longest group between two blocks."""
-    group = random.choice(("+", "+", "*", "{2,}"))
+    group = random.choice(quantifiers)
     text = f"S/a[./s->s][./p->p] FOLLOWED BY{random.choice(('', '', ' {3 s}'))}"
     text += f" (S/b[./s->t][./p->r]){group} FOLLOWED BY{random.choice(('', '', ' {5 s}'))}"
     text += " S/c[./s->u][./p->e]"
@@ -187,11 +192,12 @@ MAKERS = {
     "lacking": _lacking,
     "runs": _runs,
     "group": _group,
+    "bounded group": _bounded_group,
     "last group": _last_group,
 }
 
 
-_PARTITIONED = {_next, _chain, _fold, _lacking, _group, _last_group}
+_PARTITIONED = {_next, _chain, _fold, _lacking, _group, _bounded_group, _last_group}
 """Those that have no PARTITION BY of their own."""
 
 

@@ -161,7 +161,8 @@ class _Query:
             text += f" FOLLOWED BY{self.braces()} NOT {self.block(self.negated)}"
         else:
             element = self.block(self.several)
-            text += f" FOLLOWED BY{self.braces(False)} ({element}){random.choice(('+', '+', '*'))}"
+            quantifier = random.choice(("+", "+", "*", "{2}", "{1,2}"))
+            text += f" FOLLOWED BY{self.braces(False)} ({element}){quantifier}"
         if random.random() < 0.7:
             text += f" FOLLOWED BY{self.braces(False)} {self.block(self.single)}"
         return text

@@ -14,7 +14,7 @@ shape.
     iterating.py   FOLD
     common.py      iterations that take the same documents, kept once
     lacking.py     NOT between two blocks, and at the end
-    group_forms.py, grouping.py  longest groups between two blocks
+    group_forms.py, grouping.py  groups between two blocks, or at the end
     run_forms.py   lists that runs take: SKIP TILL NEXT MATCH and contiguity
     run_steps.py   which documents a run may take, and what is asked then, by `run_checks.py`
     running.py     the runs of all queries of a form

@@ -1,7 +1,7 @@
 """Which patterns are matched in the order of time, and what their plans become.
 
 They are, without a selection: chains of NEXT whose operands are blocks; one
-block FOLD another; two in a list with a NOT of a block or a longest group between them; one with
+block FOLD another; two in a list with a NOT of a block or a group between them; one with
 such a NOT at its end. Lists of blocks are those of `list_forms.py`, and with a selection that makes
 runs those of `run_forms.py`. What looks at several matches (NON OVERLAPPING, ONE PER START, OVER)
 comes behind, see `broker/pattern/keeping.py`.

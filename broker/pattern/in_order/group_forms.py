@@ -1,4 +1,4 @@
-"""Patterns with a longest group between two blocks, as they are matched for many queries."""
+"""Patterns with a group between two blocks or at the end, as they are matched for many queries."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from broker.pattern.plan import Conjunct, Group, Leaf, Ordered, Unit, Window
 @dataclass(frozen=True, slots=True)
 class Grouping:
     """`left FOLLOWED BY (element)+ FOLLOWED BY right`, or with another least number of elements;
-    without `right` the group stands at the end, until its deadline. `keys` are the variables whose
-    values all of them have in common, None if there are none; `paired` are the conjuncts about the
-    two around the group, `elements` those about an element, `first` those about the first one, and
-    `whole` those about what the group is filled with. An element ends at most `window` after the
-    start of the first document, and all of it `until` after that. `dependent`: some conjunct about
-    elements names what comes behind them."""
+    without `right` the group stands at the end, until its deadline. With a greatest number, which
+    there is between two blocks only, each run of so many elements is one. `keys` are the variables
+    whose values all of them have in common, None if there are none; `paired` are the conjuncts
+    about the two around the group, `elements` those about an element, `first` those about the first
+    one, and `whole` those about what the group is filled with. An element ends at most `window`
+    after the start of the first document, and all of it `until` after that. `dependent`: some
+    conjunct about elements names what comes behind them."""
 
     left: Leaf
     group: Group
@@ -40,7 +41,7 @@ class Grouping:
 
     @property
     def name(self) -> str:
-        return "a longest group"
+        return "a longest group" if self.group.most is None else "runs of a group"
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -63,7 +64,9 @@ def grouping_of(unit: Unit, tree: Ordered, partitioned: bool) -> Grouping | None
     if right is not None and not isinstance(right, Leaf):
         return None
     element = block_of(group)
-    if element is None or group.most is not None:
+    if element is None:
+        return None
+    if group.most is not None and (right is None or not _is_asked_alone(group)):
         return None
     if any(after for window, after in tree.windows if window is not None):
         return None
@@ -90,6 +93,11 @@ def grouping_of(unit: Unit, tree: Ordered, partitioned: bool) -> Grouping | None
         any(c.names & behind for c in (*elements, *group.first)),
         partitioned,
     )
+
+
+def _is_asked_alone(group: Group) -> bool:
+    """Whether no element depends on those that were taken before it."""
+    return not group.first and all(each.of_nodes for each in group.conjuncts)
 
 
 def _place(leaf: Leaf, group: Group | None = None) -> Place:

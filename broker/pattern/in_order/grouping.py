@@ -1,4 +1,5 @@
-"""Longest groups in the order of time: what stands between two documents, as much as can be taken.
+"""Groups in the order of time: what stands between two documents, as much as can be taken, or each
+run of so many.
 
 Which elements follow a document does not depend on what ends the group, so they are taken once for
 all that does: as far as it stands behind them, and not before anything comes that needs them.
@@ -7,7 +8,7 @@ all that does: as far as it stands behind them, and not before anything comes th
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -105,6 +106,38 @@ _Deadline = tuple[int, int, int, Key, _Begun]
 """Twice the watermark that decides it, its number, its query, its key and what began."""
 
 
+def _is_there(begun: _Begun, row: Row) -> bool:
+    """Whether no run can contain a document, as it is that before the group, or the last one that
+    was taken. A run that begins behind one may contain another version of it."""
+    if row.key == begun.row.key:
+        return True
+    return bool(begun.taken) and begun.taken[-1].doc == row.doc
+
+
+def _runs(rows: Sequence[Row], least: int, most: int, tuples: Tuples) -> Iterator[tuple[Row, ...]]:
+    """Each run of `most` of these documents, all of them others, that have some of these tuples in
+    common; and that from the first one, if it has at least `least`."""
+    if not rows and not least:
+        yield ()
+    for first in range(len(rows)):
+        if first and len(rows) - first < most:
+            return
+        run: list[Row] = []
+        keys: set[int] = set()
+        agreed_on = tuples
+        for row in rows[first:]:
+            both = None if agreed_on is None else common(agreed_on, row.tuples)
+            if row.key in keys or (both is not None and not both):
+                continue
+            run.append(row)
+            keys.add(row.key)
+            agreed_on = both
+            if len(run) == most:
+                break
+        if len(run) == most or (not first and len(run) >= least):
+            yield tuple(run)
+
+
 class Groups(Owned[_Between]):
     """Longest groups for all queries of a form. Rows of what comes behind come in the order of
     their starts, all others in that of their ends."""
@@ -160,7 +193,7 @@ class Groups(Owned[_Between]):
         """A document comes that ends groups of a part."""
         form, spending, part = self._form, self._spending, self.parts[key]
         several = form.partitioned and len(row.tuples or ()) > 1
-        paired, least = form.paired, form.group.least
+        paired, least, most = form.paired, form.group.least, form.group.most
         numbers = [bound.comes(row) for bound in paired.bounds]
         start, end = row.start, row.end
         tie = paired.tie
@@ -182,7 +215,13 @@ class Groups(Owned[_Between]):
             taken = self._before(key, begun, row, several).taken
             if taken and taken[-1].end >= start:
                 taken = taken[: bisect_left(taken, start, key=_end)]
-            if len(taken) >= least:
+            if most is not None:
+                both = common(left.tuples, row.tuples) if several else None
+                others = [each for each in taken if each.key != row.key]
+                for run in _runs(others, least, most, both):
+                    spending.spend()
+                    found.append((owner, begun.number, left, run, row, end))
+            elif len(taken) >= least:
                 found.append((owner, begun.number, left, taken, row, end))
 
     def _before(self, key: Key, begun: _Begun, row: Row, several: bool) -> _Begun:
@@ -218,16 +257,16 @@ class Groups(Owned[_Between]):
         left, at = begun.row, begun.at
         start = FOR_EVER if behind is None else behind.start
         around = (left, None, behind)
-        spend = self._spending.spend
+        spend, runs = self._spending.spend, form.group.most is not None
         while at < len(rows):
             row = rows[at]
             if row.end >= start:
                 break
             at += 1
             spend()
-            if row.start <= left.end or row.key in begun.keys:
+            if row.start <= left.end or row.end - left.start > form.window:
                 continue
-            if row.end - left.start > form.window:
+            if _is_there(begun, row) if runs else row.key in begun.keys:
                 continue
             both = None if begun.tuples is None else common(begun.tuples, row.tuples)
             if both is not None and not both:
@@ -240,7 +279,7 @@ class Groups(Owned[_Between]):
                 first = {_ELEMENT: (row,)}
                 if not all(holds(around, first, sums, row) for holds in self._first):
                     continue
-            begun.taken, begun.tuples = (*taken, row), both
+            begun.taken, begun.tuples = (*taken, row), begun.tuples if runs else both
             begun.keys.add(row.key)
             if texts:
                 added = [number_of(row.values[text][0]) for text in texts]
