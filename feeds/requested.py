@@ -44,20 +44,28 @@ class Requested:
     def __init__(self, where: row_log.Where, steady: Callable[[], float] = time.monotonic) -> None:
         self._where = where
         self._steady = steady
-        self._ranges: dict[str, list[tuple[int, int]]] = {}
+        self._ranges: dict[str, list[tuple[int, int]]] | None = None
+        """What there was when somebody asked, since the last `refresh`."""
         self._since: float | None = None
 
     def refresh(self) -> None:
-        """Read the ranges again; to be called before each batch of rows."""
+        """Read the ranges again when one is asked for; to be called before each batch of rows, of
+        which few ask."""
+        self._ranges = None
+
+    def _read(self) -> dict[str, list[tuple[int, int]]]:
         ranges: dict[str, list[tuple[int, int]]] = {}
         with row_log.reading(self._where) as db:
             found = db.execute("SELECT source, first, last FROM requested") if db else []
             for source, first, last in found:
                 ranges.setdefault(source, []).append((first, last))
-        self._ranges = ranges
+        return ranges
 
     def covers(self, source: str, seq: int) -> bool:
-        """Whether the row of this number is requested history, as of the last `refresh`."""
+        """Whether the row of this number is requested history, as of the first such question since
+        the last `refresh`."""
+        if self._ranges is None:
+            self._ranges = self._read()
         return any(first <= seq <= last for first, last in self._ranges.get(source, ()))
 
     def is_pending(self, position: int) -> bool:

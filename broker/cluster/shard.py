@@ -234,6 +234,7 @@ class Shard:
         old = [doc for doc, record in postings.records.items() if record.end < horizon]
         if old:
             postings.remove(old)
+            self._store.on_rollback(self._relations.rolled_back)
             self._relations.expire(horizon)
 
     # -- what it finds -----------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Retention:
             return 0
         # Documents older than the horizon may still be admitted; the next run expires them.
         self._expired = horizon
-        self.store.on_rollback(lambda: setattr(self, "_expired", -UNBOUNDED))
+        self.store.on_rollback(self._forget)
         self.joiner.expire(horizon)
         if horizon > natural:
             # Windows still reach these documents, and the posting lists drop expired documents only
@@ -100,6 +100,11 @@ class Retention:
             expired += self._expire_postdated(seen - keep)
         self.outlines.release()
         return expired
+
+    def _forget(self) -> None:
+        """What was deleted may be there again."""
+        self._expired = -UNBOUNDED
+        self.relations.rolled_back()
 
     def _expire_postdated(self, horizon: int) -> int:
         """Expire the documents that came before a time, and are dated after it."""

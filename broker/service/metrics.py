@@ -83,6 +83,9 @@ class Metrics:
             ["method", "route", "status"],
             registry=self.registry,
         )
+        # The labels of a metric take longer to look up than it takes to count.
+        self._stage_of: dict[str, Histogram] = {}
+        self._request_of: dict[tuple[str, str, int], Counter] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
 
@@ -93,7 +96,10 @@ class Metrics:
     def observe_batch(self, stages: Mapping[str, float], documents: int, matches: int) -> None:
         """Count a committed batch: seconds by stage, documents, matches."""
         for stage, seconds in stages.items():
-            self._stages.labels(stage).observe(seconds)
+            own = self._stage_of.get(stage)
+            if own is None:
+                own = self._stage_of[stage] = self._stages.labels(stage)
+            own.observe(seconds)
         self._batch.observe(documents)
         self._found.observe(matches)
 
@@ -104,7 +110,11 @@ class Metrics:
     def observe_request(self, method: str, route: str, status: int) -> None:
         """Count a request. `route` is the path of the route, not of the request."""
         known = method if method in _METHODS else "other"
-        self._requests.labels(known, route, str(status)).inc()
+        own = self._request_of.get((known, route, status))
+        if own is None:
+            own = self._requests.labels(known, route, str(status))
+            self._request_of[known, route, status] = own
+        own.inc()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that an Accept header requests, and its media type."""

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+_FEW = 2
+"""Keys that are looked up one by one, which takes a third of the time that arrays take."""
+
 
 class KnownKeys:
     """The keys (of documents, of matches) that a store may have; a superset of those that it has.
@@ -37,7 +40,12 @@ class KnownKeys:
         """The given keys that are in the set."""
         recent, known = self._recent, self._sorted
         found = [key for key in keys if key in recent]
-        if len(known):
+        if len(keys) <= _FEW:
+            for key in keys:
+                place = known.searchsorted(np.uint64(key))
+                if place < len(known) and known[place] == key:
+                    found.append(key)
+        elif len(known):
             # In order, since very many in any order would be searched in cold memory.
             wanted = np.sort(np.array(keys, np.uint64))
             places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from broker.model import UNBOUNDED
 from broker.state.kept_documents import KeptDocuments
@@ -52,6 +53,8 @@ class MatchRelations:
     def __init__(self, statements: Statements) -> None:
         self._sql = statements
         self._versioned: bool | None = None
+        self._oldest = -UNBOUNDED
+        """No document that has rows or bytes ended before this time."""
         self.kept = KeptDocuments(statements)
         self.queried = QueriedRelations(statements)
 
@@ -77,6 +80,7 @@ class MatchRelations:
         """Documents with their witness rows, which have the columns of `rl`, and the outlines of
         the documents, see `broker/statistics`."""
         if documents:
+            self._oldest = min(self._oldest, *[document.end for document in documents])
             # To make each column by itself takes twice as long for a single document.
             *columns, _ = pa.array(documents, _DOCUMENTS).flatten()
             columns.append(pa.array(outlines or [0] * len(documents), pa.uint64()))
@@ -85,7 +89,7 @@ class MatchRelations:
             revised = [d for d in documents if d.version]
             if revised:
                 self._insert_versions(revised)
-        self.insert_rows(rows)
+        self._sql.insert("rl", rows)
 
     def _insert_versions(self, documents: Sequence[StoredDocument]) -> None:
         self._versioned = True
@@ -97,6 +101,8 @@ class MatchRelations:
 
     def insert_rows(self, rows: pa.Table) -> None:
         """Add witness rows to documents that are stored."""
+        if rows.num_rows:
+            self._oldest = min(self._oldest, pc.min(rows.column("end")).as_py())
         self._sql.insert("rl", rows)
 
     def delete(self, docs: Collection[int]) -> None:
@@ -118,13 +124,26 @@ class MatchRelations:
     def expire(self, horizon: int) -> int:
         """Delete the witness rows and the bytes of documents that ended before the horizon, but not
         their identities; returns the number of these documents. Matches in the outbox that refer to
-        them still find their bytes (`kept`)."""
+        them still find their bytes (`kept`). Where all are younger, nothing is asked of the tables,
+        which small batches hardly ever ask. After a rollback see `rolled_back`."""
+        if horizon <= self._oldest:
+            return 0
         self.kept.keep('"end" < ?', [horizon])
         self._sql.run('DELETE FROM rl WHERE "end" < ?', [horizon])
-        return self._sql.count(
+        expired = self._sql.count(
             'UPDATE documents SET xml = NULL, outline = NULL WHERE "end" < ? AND xml IS NOT NULL',
             [horizon],
         )
+        ((oldest,),) = self._sql.rows(
+            'SELECT min("end") FROM (SELECT "end" FROM documents WHERE xml IS NOT NULL'
+            ' UNION ALL SELECT "end" FROM rl)'
+        )
+        self._oldest = UNBOUNDED if oldest is None else oldest
+        return expired
+
+    def rolled_back(self) -> None:
+        """What has expired in a transaction is there again."""
+        self._oldest = -UNBOUNDED
 
     def expire_each(self, docs: Collection[int]) -> int:
         """The same for these documents, by number."""

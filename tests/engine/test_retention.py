@@ -207,3 +207,52 @@ def test_documents_that_come_one_by_one_expire_many_at_once() -> None:
     assert inside <= min(stored)
     assert max(stored) <= inside * 1.25
     assert 10 < fewer < 60
+
+
+def test_nothing_is_asked_of_the_tables_before_a_document_can_have_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small batches are committed in the journal, and whoever asks the tables brings them there."""
+    with Broker(tmp_path, lateness=timedelta(minutes=10)) as broker:
+        broker.subscribe(PAIR)
+        engine, looked = broker.engine, list[int]()
+        keep = engine.relations.kept.keep
+
+        def looking(which: str, parameters: list[int]) -> None:
+            looked.append(parameters[0])
+            keep(which, parameters)
+
+        monkeypatch.setattr(engine.relations.kept, "keep", looking)
+        broker.process([item(1, at=9 * 3600.0)])
+        engine.expire()  # what a state has at first is not known
+        for n in range(2, 6):
+            broker.process([item(n, at=9 * 3600.0 + n)])
+            engine.expire()
+        assert looked == [9 * HOUR - HOUR - 600_000_000]
+        assert engine.store.behind is not None
+        assert engine.store.behind.waits
+        # One that is older than all of them, though not late.
+        broker.process([item(6, at=9 * 3600.0 - 500.0), item(7, at=10 * 3600.0 + 200.0)])
+        engine.expire()
+        assert len(looked) == 2
+        assert count(broker) == (6, 6, 7)
+
+
+def test_what_a_failed_transaction_had_deleted_expires_after_it() -> None:
+    broker = Broker(lateness=0)
+    broker.subscribe(PAIR)
+    broker.process([item(1, at=0.0)])
+    broker.process([item(2, at=5 * 3600.0)])
+    engine = broker.engine
+
+    def fails() -> None:
+        with engine.store.transaction():
+            engine.expire()
+            assert count(broker)[0] == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert count(broker)[0] == 2
+    engine.expire()
+    assert count(broker)[0] == 1
