@@ -57,6 +57,13 @@ RUNS = {
     "engine-patterns": Run(
         "event patterns and the oracle", _ORACLE, "--cases", 20_000, ("--level", "patterns")
     ),
+    "engine-several": Run(
+        "event patterns that keep some of their matches, and the oracle",
+        _ORACLE,
+        "--cases",
+        4_000,
+        ("--level", "several"),
+    ),
     "why": Run(
         "why queries match or not, and the oracle",
         "tests.why.deep",
