@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.end_to_end import items, subscriptions, text
@@ -27,6 +28,7 @@ from broker.shared_match import SharedMatch
 from broker.spark.pipeline import STAGES, run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import json_source
+from feeds.rows import DocumentRow
 from xscl.growth import collect_rarely
 
 HEAD = (
@@ -44,6 +46,9 @@ class Timed:
 
     def spec(self) -> bytes:
         return self._engine.spec()
+
+    def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+        return self._engine.witness(rows)
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None

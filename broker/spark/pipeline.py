@@ -1,29 +1,31 @@
 """The running pipeline: documents -> stage 1 on the executors -> stage 2 in this process.
 
-    sources (union) -> micro-batch -> stage 1 (mapInArrow) -> toArrow -> engine.apply -> on_matches
+    sources (union) -> micro-batch -> stage 1 (mapInArrow) -> toArrow ──> engine.apply -> on_matches
+                       in the thread of Spark's callback                  in a thread of its own
 
 Owns one streaming query at a time. In: sources, an engine, a checkpoint directory; out: matches,
 progress, a summary. Stage 1 is put onto each micro-batch inside `foreachBatch`, with the spec of
-that moment, so that queries come and go without the stream's plan ever changing.
+that moment, so that queries come and go without the stream's plan ever changing. While the engine
+applies a batch, Spark goes on with the next one (`Joining`); what that was witnessed by is checked
+when it is its turn.
 
-The engine's store is the truth, Spark's checkpoint only says where to read on: a batch that is
-replayed, or a checkpoint that is lost or damaged, makes documents come again, and the engine drops
-what it has.
+The engine's store is the truth, Spark's checkpoint only says where to read on, and is taken back to
+what the engine has before a stream begins (`Checkpoint`): a batch that is replayed, or a checkpoint
+that is lost or damaged, makes documents come again, and the engine drops what it has.
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,28 +34,24 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
-from broker.documents.witnessing import matcher_for, stage1
+from broker.documents.arrow import Arrivals, arrivals_from_table
 from broker.model import Match
 from broker.runs import PipelineError, Progress, Stop, Stopping, StreamProgress, Summary
 from broker.shared_match import SharedMatch, count_matches, each_match
-from broker.sources.documents import ORDER
 from broker.spark.arrow import ArrowMap
+from broker.spark.checkpoint import Checkpoint
 from broker.spark.failure import reason
+from broker.spark.joining import Joining
+from broker.spark.packed import PACKED, in_order, stage1_batches, unpack
 from broker.spark.progress import ProgressReports
 from broker.spark.sources import Source, union
-from broker.spark.worker import keep, settle
 from broker.stopwatch import Stopwatch
+from feeds.rows import DocumentRow
 
 _POLL_SECONDS = 0.25
 _SPARK_ERRORS = (PySparkException, Py4JError)
 _LOST = (*_SPARK_ERRORS, OSError)
 """What a call into a JVM that fails, or is gone, raises."""
-
-_ORDERED = WITNESSED.append(pa.field(ORDER, pa.string()))
-_PACKED = pa.schema([pa.field("batch", pa.binary())])
-"""A record batch a row, as a stream of Arrow: Spark would take each apart into rows and lists, and
-put them together again."""
 
 
 class Again(Exception):
@@ -68,6 +66,9 @@ class Engine(Protocol):
         """Stage 1's compiled form for the queries registered now; the same object while they
         stay the same."""
 
+    def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+        """Stage 1 for the queries registered now, in this process. Raises Again."""
+
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
     ) -> list[SharedMatch]:
@@ -75,9 +76,13 @@ class Engine(Protocol):
         in it, where its rows are of a log that numbers them. Raises Again."""
 
 
-STAGES = ("list", "log", "plan", "stage1", "stage2", "deliver", "other")
+STAGES = ("list", "log", "plan", "stage1", "wait", "other", "stage2", "deliver")
 """list: find what is new; log: Spark's checkpoint; plan: Spark's planning; stage1: read, parse,
-match and collect; stage2: order and apply; deliver: on_matches; other: the rest of the trigger."""
+match and collect; wait: for the batch before to be applied; other: the rest of the trigger. Beside
+the next batch's: stage2: order and apply; deliver: on_matches."""
+
+_TRIGGER = STAGES[: STAGES.index("other")]
+"""What a trigger of Spark's consists of, but for the rest."""
 
 _SPARK_STAGES = {
     "latestOffset": "list",
@@ -112,17 +117,19 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     `trigger_interval`: seconds between two checks for new documents (default: the sources' longest
     `poll`). `stop`: the batch in flight is finished first (see `stop_on_signals`). `lock` is held
     while the engine is used; a thread that changes subscriptions must hold it too. A batch whose
-    spec changed meanwhile is matched again, so that no subscription misses a document; the second
-    time the lock is held throughout, so that frequent changes cannot delay a batch forever.
+    spec changed meanwhile is matched again, in this process and with the lock held, so that no
+    subscription misses a document and frequent changes cannot delay a batch forever.
     `hand_over` is called after each batch, and returns how many matches were handed over that the
-    engine has not returned. Documents with a number are all of one log: the engine gets the log's
-    position with each batch.
+    engine has not returned. All but `on_progress` and `on_stream` are called in a thread of the
+    pipeline's own. Documents with a number are all of one log: the engine gets the log's position
+    with each batch.
 
     Raises `PipelineError` with the reason, and the Python exception as its cause where it is one;
     Spark's log has the trace.
     """
     keys = [source.key for source in documents]
-    checkpoint = checkpoint_dir.absolute() / _digest(keys)
+    checkpoint = Checkpoint(checkpoint_dir.absolute() / _digest(keys))
+    is_new = not checkpoint.path.exists()
     run = _Run(
         session, engine, on_matches, on_progress, stop or Stop(), lock or nullcontext(), hand_over
     )
@@ -133,15 +140,25 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     try:
         run.stream(frame, checkpoint, once, interval)
     except PipelineError as error:
-        if run.batches or error.__cause__ is not None or not checkpoint.exists():
+        if run.batches or error.__cause__ is not None or is_new:
             raise
         # It failed before the first batch: perhaps the checkpoint cannot be read. It is only a
         # hint, so look again without it before giving up.
-        _set_aside(checkpoint)
+        checkpoint.set_aside()
         run.stream(frame, checkpoint, once, interval)
     finally:
         run.release()
     return run.summary(time.monotonic() - started)
+
+
+class _Witnessed(NamedTuple):
+    """A micro-batch after stage 1: its numbers for Spark and in this run, its rows, their spec."""
+
+    number: int
+    ordinal: int
+    table: pa.Table
+    spec: bytes
+    clock: Stopwatch
 
 
 @dataclass(slots=True)
@@ -159,16 +176,22 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     undated: Counter[str] = field(default_factory=Counter)
     error: BaseException | None = None
+    failed_at: int = 0
+    """The batch of the run at which `error` was raised."""
     reports: ProgressReports | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _done: dict[int, Progress] = field(default_factory=dict)
     _spec: bytes | None = None
     _broadcast: Any = None
     _stage: ArrowMap | None = None
+    _joining: Joining[_Witnessed] | None = None
+    _current: bytes = b""
+    """The spec when the last batch began to be applied."""
+    _checkpoint: Checkpoint | None = None
 
     # -- the streaming query, in the caller's thread ---------------------------------------------
 
-    def stream(self, frame: DataFrame, checkpoint: Path, once: bool, interval: float) -> None:
+    def stream(self, frame: DataFrame, checkpoint: Checkpoint, once: bool, interval: float) -> None:
         trigger: dict[str, Any] = (
             {"availableNow": True}
             if once
@@ -176,34 +199,47 @@ class _Run:
         )
         query = None
         try:
+            checkpoint.rewind()
+        except OSError as error:
+            raise PipelineError(str(error)) from error
+        self.error, self._checkpoint = None, checkpoint
+        joining = self._joining = Joining(self._join)
+        try:
             query = (
                 frame.writeStream.foreachBatch(self.batch)
-                .option("checkpointLocation", str(checkpoint))
+                .option("checkpointLocation", str(checkpoint.path))
                 .trigger(**trigger)
                 .start()
             )
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
                 self._report(query)
+                if joining.error is not None:
+                    break
                 if self.stop.is_set():
                     # A batch in flight holds `_busy`; the next one sees `stop` and does nothing.
                     with self._busy:
                         pass
                     break
+            joining.close()
             self._report(query)
         except _LOST as error:
+            joining.close()
             if not (self.stop.is_set() and isinstance(self.error, _Stopped)):
                 raise self._failure(error) from self._cause()
         finally:
             if query is not None:
                 _end(query)
+            joining.close()
             self._flush()
+        if joining.error is not None and not isinstance(joining.error, _Stopped):
+            raise self._failure(joining.error) from self._cause()
 
     def _failure(self, error: BaseException) -> PipelineError:
         cause = self._cause()
         if cause is not None:
-            return PipelineError(f"batch {self.batches}: {type(cause).__name__}: {cause}")
+            return PipelineError(f"batch {self.failed_at}: {type(cause).__name__}: {cause}")
         if isinstance(self.error, _SPARK_ERRORS):
-            return PipelineError(f"batch {self.batches}: {reason(self.error)}")
+            return PipelineError(f"batch {self.failed_at}: {reason(self.error)}")
         return PipelineError(reason(error))
 
     def _cause(self) -> BaseException | None:
@@ -213,20 +249,54 @@ class _Run:
     # -- a batch, in the thread of Spark's callback ----------------------------------------------
 
     def batch(self, frame: DataFrame, number: int) -> None:
-        """Process one micro-batch; called by Spark, one at a time."""
+        """Witness one micro-batch and hand it over; called by Spark, one at a time."""
         with self._busy:
             try:
                 if self.stop.is_set():
                     raise _Stopped
-                self._process(frame, number)
+                self._witness(frame, number)
             except BaseException as error:
-                self.error = error
+                self._note(error, self.batches)
                 raise
 
-    def _process(self, frame: DataFrame, number: int) -> None:
+    def _note(self, error: BaseException, ordinal: int) -> None:
+        """Note the first error of all, and at which batch of the run."""
+        if self.error is None:
+            self.error, self.failed_at = error, ordinal
+
+    def _witness(self, frame: DataFrame, number: int) -> None:
+        assert self._joining is not None
+        self._joining.check()
         self.batches += 1
         clock = Stopwatch()
-        table, found = self._match(frame, clock)
+        # The lock is held while a batch is applied: the spec of its begin will do, since what a
+        # batch was witnessed by is checked when it is applied.
+        if self._joining.is_busy() and self._current:
+            spec = self._current
+        else:
+            with self.lock:
+                spec = self.engine.spec()
+        table = self._stage1(frame, spec)
+        clock.lap("stage1")
+        self._joining.wait()
+        clock.lap("wait")
+        self._joining.hand_over(_Witnessed(number, self.batches, table, spec, clock))
+
+    # -- the batch before, in the thread of `Joining` ----------------------------------------------
+
+    def _join(self, batch: _Witnessed) -> None:
+        try:
+            self._process(batch)
+        except BaseException as error:
+            self._note(error, batch.ordinal)
+            raise
+
+    def _process(self, batch: _Witnessed) -> None:
+        assert self._checkpoint is not None
+        table, clock = batch.table, batch.clock
+        clock.start()
+        found = self._match(batch) if table.num_rows else []
+        self._checkpoint.applied(batch.number)
         if found and self.on_matches is not None:
             self.on_matches(each_match(found))
             clock.lap("deliver")
@@ -234,23 +304,21 @@ class _Run:
         self.undated.update(_undated(table))
         matches = count_matches(found) + self.hand_over()
         self.matches += matches
-        self._done[number] = Progress(number, table.num_rows, matches, dict(clock.seconds))
+        self._done[batch.number] = Progress(
+            batch.number, table.num_rows, matches, dict(clock.seconds)
+        )
 
-    def _match(self, frame: DataFrame, clock: Stopwatch) -> tuple[pa.Table, list[SharedMatch]]:
-        with self.lock:
-            spec = self.engine.spec()
-        table = self._stage1(frame, spec)
-        clock.lap("stage1")
-        if not table.num_rows:
-            return table, []
+    def _match(self, batch: _Witnessed) -> list[SharedMatch]:
+        arrivals, spec = arrivals_from_table(in_order(batch.table)), batch.spec
         while True:
-            with self.lock:
-                if self.engine.spec() is not spec:
-                    spec = self.engine.spec()
-                    table = self._stage1(frame, spec)
-                    clock.lap("stage1")
-                with suppress(Again):
-                    return table, self._apply(arrivals_from_table(in_order(table)), clock)
+            with self.lock, suppress(Again):
+                self._current = self.engine.spec()
+                if self._current is not spec:
+                    arrivals = self.engine.witness(arrivals.documents)
+                    spec = self._current
+                return self._apply(arrivals, batch.clock)
+            if self.stop.is_set():
+                raise _Stopped  # nothing is applied, and the next run begins with it
 
     def _apply(self, arrivals: Arrivals, clock: Stopwatch) -> list[SharedMatch]:
         numbers = [a.seq for a in arrivals.documents if a.seq is not None]
@@ -264,11 +332,9 @@ class _Run:
             self.release()
             self._broadcast = self.session.sparkContext.broadcast(spec)
             key = hashlib.blake2b(spec, digest_size=16).hexdigest()
-            self._stage = ArrowMap(partial(stage1_batches, key, self._broadcast), _PACKED)
+            self._stage = ArrowMap(partial(stage1_batches, key, self._broadcast), PACKED)
             self._spec = spec
-        packed = self._stage(frame).toArrow().column(0)
-        batches = (batch for row in packed for batch in pa.ipc.open_stream(row.as_buffer()))
-        return pa.Table.from_batches(batches, schema=_ORDERED)
+        return unpack(self._stage(frame).toArrow())
 
     def release(self) -> None:
         """Let go of the broadcast spec."""
@@ -297,7 +363,8 @@ class _Run:
         seconds = {**dict.fromkeys(STAGES, 0.0), **done.seconds}
         for name, stage in _SPARK_STAGES.items():
             seconds[stage] += spark.get(name, 0) / 1000
-        seconds["other"] = max(0.0, spark.get("triggerExecution", 0) / 1000 - sum(seconds.values()))
+        known = sum(seconds[stage] for stage in _TRIGGER)
+        seconds["other"] = max(0.0, spark.get("triggerExecution", 0) / 1000 - known)
         for stage, time_taken in seconds.items():
             self.seconds[stage] += time_taken
         if self.on_progress is not None:
@@ -310,32 +377,7 @@ class _Run:
 
 
 class _Stopped(Exception):
-    """A batch began after the stop: it is left for the next run."""
-
-
-def stage1_batches(
-    key: str, broadcast: Any, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Stage 1 on an executor: DOCUMENTS and ORDER in, WITNESSED and ORDER out, each batch in a row.
-
-    `key` names the spec that is broadcast.
-    """
-    spec = keep(key, lambda: broadcast.value)
-    matcher_for(spec)
-    settle(key)
-    for batch in batches:
-        orders = batch.column(ORDER)
-        for witnessed in stage1(spec, iter([batch])):
-            yield _pack(pa.RecordBatch.from_arrays([*witnessed.columns, orders], schema=_ORDERED))
-
-
-def _pack(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch as the one row of another, of schema `_PACKED`."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    whole = sink.getvalue().to_pybytes()
-    return pa.RecordBatch.from_arrays([pa.array([whole], pa.binary())], schema=_PACKED)
+    """A batch began after the stop, or was given up then: it is left for the next run."""
 
 
 def _undated(table: pa.Table) -> dict[str, int]:
@@ -343,20 +385,6 @@ def _undated(table: pa.Table) -> dict[str, int]:
     without = pc.and_(pc.invert(table.column("dated")), pc.is_null(table.column("error")))
     counted = pc.value_counts(table.filter(without).column("source"))
     return {entry["values"]: entry["counts"] for entry in counted.to_pylist()}
-
-
-def in_order(table: pa.Table) -> pa.Table:
-    """The rows in order of arrival: by sequence number, files by age and name."""
-    keys = pa.table(
-        {
-            "order": pc.fill_null(table.column(ORDER), ""),
-            # One spool numbers the rows of many sources, and numbers them as they arrived.
-            "seq": pc.fill_null(table.column("seq"), 0),
-            "source": table.column("source"),
-        }
-    )
-    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
-    return table.take(order).drop_columns([ORDER])
 
 
 def _end(query: StreamingQuery) -> None:
@@ -367,9 +395,3 @@ def _end(query: StreamingQuery) -> None:
 def _digest(keys: Sequence[str]) -> str:
     """A checkpoint counts for one list of sources; other sources have one of their own."""
     return hashlib.blake2b("\n".join(keys).encode(), digest_size=8).hexdigest()
-
-
-def _set_aside(checkpoint: Path) -> None:
-    damaged = checkpoint.with_suffix(".damaged")
-    shutil.rmtree(damaged, ignore_errors=True)
-    checkpoint.rename(damaged)

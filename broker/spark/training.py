@@ -12,13 +12,14 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from broker.documents.arrow import Arrivals
-from broker.documents.witnessing import compile_changes
+from broker.documents.witnessing import arrivals, compile_changes, matcher_for
 from broker.runs import PipelineError, Progress
 from broker.shared_match import SharedMatch
 from broker.spark import java_cache
@@ -26,6 +27,7 @@ from broker.spark.gateway import JavaError
 from broker.spark.pipeline import run_pipeline
 from broker.spark.session import local_cache_key, start_session, stop_session
 from broker.spark.sources import json_source, xml_source
+from feeds.rows import DocumentRow
 
 _PATIENCE = 1800.0
 """Seconds in which Java is to start, and then to write the cache when it ends: each takes some ten
@@ -37,6 +39,9 @@ class _Nothing:
 
     def spec(self) -> bytes:
         return _NO_PATTERNS
+
+    def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+        return arrivals(matcher_for(_NO_PATTERNS), rows)
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None

@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,10 @@ from broker.runs import PipelineError, stop_on_signals
 from broker.shared_match import SharedMatch
 from broker.spark.pipeline import STAGES, run_pipeline
 from broker.spark.sources import json_source, union, xml_source
+from feeds.rows import DocumentRow
 from tests.spark.conftest import PAIR, Running, blog, book
 from tests.statistics.test_streams import agree
+from tests.waiting import until
 
 
 def test_a_directory_of_xml_files(running: Running, folder: Path) -> None:
@@ -163,6 +166,9 @@ def test_what_fails_on_an_executor_ends_the_run_with_its_reason(
         def spec(self) -> bytes:
             return b"no pickle"
 
+        def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+            raise AssertionError("nothing to witness")
+
         def apply(
             self, arrivals: Arrivals, now: int | None = None, position: int | None = None
         ) -> list[SharedMatch]:
@@ -253,6 +259,10 @@ def test_a_subscription_that_comes_during_a_batch_misses_no_document(
                 running.broker.subscribe("memo: S//memo[./to->who]")
             return spec
 
+        def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+            assert lock.locked()
+            return engine.witness(rows)
+
         def apply(
             self, arrivals: Arrivals, now: int | None = None, position: int | None = None
         ) -> list[SharedMatch]:
@@ -287,6 +297,9 @@ def test_who_subscribes_all_the_time_holds_up_nothing(running: Running, folder: 
             running.broker.subscribe(f"memo{self.calls}: S//memo[./to->who]")
             return spec
 
+        def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+            return engine.witness(rows)
+
         def apply(
             self, arrivals: Arrivals, now: int | None = None, position: int | None = None
         ) -> list[SharedMatch]:
@@ -302,7 +315,7 @@ def test_who_subscribes_all_the_time_holds_up_nothing(running: Running, folder: 
         on_matches=running.matches.extend,
         lock=threading.Lock(),
     )
-    assert busy.calls == 3  # before the first time, after it, and before the second
+    assert busy.calls == 2  # before the first time, and after it
     assert {"memo1", "memo2"} <= {m.query for m in running.matches}
 
 
@@ -329,3 +342,59 @@ def test_the_pipeline_finds_what_the_library_finds(running: Running, folder: Pat
     assert expected
     running.run(xml_source(running.session, folder, timestamp="/*/date", files_per_batch=7))
     assert Counter(m.id for m in running.matches) == expected
+
+
+@pytest.mark.parametrize("kind", ["xml", "json"])
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_what_the_engine_fails_at_comes_again(
+    running: Running, folder: Path, kind: str, at: int
+) -> None:
+    """Spark has done with a batch while the engine is at it, and goes on with the next one."""
+    engine = running.broker.engine
+    lines = []
+    for n in range(12):
+        text = book(n, n) if n < 6 else blog(n - 6, n)
+        lines.append(json.dumps({"id": str(n), "timestamp": n, "xml": text}))
+        if kind == "xml":
+            (folder / f"{n:02d}.xml").write_text(text)
+    (folder / "in.jsonl").write_text("\n".join(lines))
+    source = (
+        xml_source(running.session, folder, timestamp="/*/date", files_per_batch=2)
+        if kind == "xml"
+        else json_source(running.session, folder, lines_per_batch=2)
+    )
+
+    class Failing:
+        """Fails at a batch when Spark is at the next one."""
+
+        applied = 0
+
+        def spec(self) -> bytes:
+            return engine.spec()
+
+        def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+            return engine.witness(rows)
+
+        def apply(
+            self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+        ) -> list[SharedMatch]:
+            if self.applied == at:
+                until(lambda: any(running.directory.glob(following)))
+                raise ZeroDivisionError("of something")
+            self.applied += 1
+            return engine.apply(arrivals, now, position)
+
+    following = f"checkpoint/*/offsets/{at + 1}"
+    with pytest.raises(PipelineError, match=rf"batch {at + 1}: ZeroDivisionError: of something"):
+        run_pipeline(
+            running.session,
+            Failing(),
+            [source],
+            running.directory / "checkpoint",
+            once=True,
+            on_matches=running.matches.extend,
+        )
+    summary = running.run(source)
+    assert summary.documents == 12 - 2 * at
+    assert len(running.stored()) == 12
+    assert len({m.id for m in running.matches}) == len(running.matches) == 6

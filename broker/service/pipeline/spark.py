@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from broker.documents.arrow import Arrivals
@@ -20,6 +22,7 @@ from broker.shared_match import SharedMatch
 from broker.spark.pipeline import Again, run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import Source
+from feeds.rows import DocumentRow
 from feeds.source import FeedSpool
 from feeds.spool import stored_at
 
@@ -85,17 +88,27 @@ class _TimedEngine:
     def spec(self) -> bytes:
         return self._core.engine.spec()
 
+    def witness(self, rows: Sequence[DocumentRow]) -> Arrivals:
+        with self._again():
+            return self._core.engine.witness(rows)
+
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
     ) -> list[SharedMatch]:
         core = self._core
         since = stored_at(self._path, core.position)
-        try:
+        with self._again():
             matches = core.engine.apply(arrivals, now, position)
-        except Cancelled as error:
-            core.cancelled(core.position + 1)
-            raise Again from error
         core.committed()
         core.hand_over(matches)  # `run_pipeline` holds the lock
         self.latencies.append(core.waited(since))
         return matches
+
+    @contextmanager
+    def _again(self) -> Iterator[None]:
+        """A block that is to be run again if it is stopped for others."""
+        try:
+            yield
+        except Cancelled as error:
+            self._core.cancelled(self._core.position + 1)
+            raise Again from error
