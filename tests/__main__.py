@@ -29,7 +29,7 @@ TYPES = ["mypy"]
 CACHE = "tests.java_cache"
 # Tests are compiled here, once, and not in each of the processes that run them.
 COLLECTION = ["pytest", "-n", "0", "--collect-only", "-qq"]
-# A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait
+# A file's tests stay together, for what they share, and those of some folders; see conftest.py. Tests wait
 # for servers and for Java much of the time, so there are two processes more than there are cores.
 # A process that dies is replaced a few times only: the next one runs the test at which it died again.
 TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "3"]

@@ -11,8 +11,10 @@ import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.java_cache import ensure_java_cache
 
@@ -100,6 +102,24 @@ SPARK = ("cli/test_run.py", "cluster/test_standalone.py", "service/test_spark.py
 LONGEST = "cluster/test_standalone.py"
 """Which starts a cluster and kills its parts one after another, for minutes, and waits for much of
 the time."""
+
+TOGETHER = ("tests/spark/", "tests/web/")
+"""Folders whose files run in one process, as they share what takes seconds of a core to start: a
+session of Spark; a browser, and a service with the sample feeds."""
+
+
+class ByFolderOrFile(LoadFileScheduling):  # type: ignore[misc]
+    """Keeps the tests of a file in one process, and those of some folders."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """The scheduler of `--dist loadfile`; None leaves other ways to xdist."""
+    return ByFolderOrFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
