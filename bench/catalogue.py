@@ -65,8 +65,9 @@ def of_document(name: str, xml: bytes, times: int) -> list[str]:
     """A row: a document, and what it pays."""
     root = parse_document(xml)
     tags, children = [each.tag for each in root.iter()], [len(each) for each in root.iter()]
-    structures, matcher = Structures(), Matcher(selecting())
-    outline = cpu(lambda: structures.find(tags, children), times)
+    matcher = Matcher(selecting())
+    structures = Structures(matcher.automaton)
+    outline = cpu(lambda: structures.find(tags, children, None), times)
     reading = cpu(lambda: SampleValues().add(1, root), times)
     elements = sum(1 for _ in root.iter())
     stage1 = cpu(lambda: matcher.match(parse_document(xml), ("S",)), times)

@@ -7,7 +7,6 @@ document that is not well-formed becomes a dead letter of the engine, like one o
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Callable, Container, Sequence
 
@@ -34,10 +33,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOKENS = "token:"
 """The beginning of the sources of tokens with scopes."""
 
-_GLANCE = 1.0
-"""Seconds after which it is asked again how much of the disk is free. What fills it meanwhile is
-noticed by who writes."""
-
 _SHORTEST, _LONGEST = 1.0, 300.0
 """Bounds of Retry-After, in seconds."""
 
@@ -52,8 +47,6 @@ class Intake:
         self.open = True
         self._rate = rate
         self._settings = core.settings.intake
-        self._room = (0, -_GLANCE)
-        """Bytes that were free on the disk, and when that was asked."""
 
     def publish(self, stream: str, documents: Sequence[Posted], owner: str = "") -> Accepted:
         """Accept documents of a stream, all or none; they are on disk when it returns. `owner` is
@@ -120,10 +113,7 @@ class Intake:
                 f"{backlog:,} documents wait to be matched, {most:,} at most",
                 min(max(wait, _SHORTEST), _LONGEST),
             )
-        available, asked = self._room
-        if time.monotonic() - asked >= _GLANCE:
-            available = free(self.core.state)
-            self._room = available, time.monotonic()
+        available = free(self.core.state)
         if available < self._settings.min_free:
             raise DiskFull(f"{available >> 20:,} MiB are free on the disk: too few to accept more")
 

@@ -57,23 +57,6 @@ def test_threads_get_numbers_of_their_own(core: Core) -> None:
     assert sorted(got) == sorted(f"{row.seq} {row.id}" for row in read_rows(core.spool.path, 0, 99))
 
 
-def test_the_room_on_the_disk_is_looked_up_now_and_then(
-    core: Core, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room = [1 << 40]
-    monkeypatch.setattr("broker.service.intake.free", lambda _: room[-1])
-    monkeypatch.setattr("broker.service.intake._GLANCE", 3_600.0)
-    intake = Intake(core, lambda: 1.0)
-    intake.publish("S", [order(1)])
-    room.append(0)
-    intake.publish("S", [order(2)])
-    monkeypatch.setattr("broker.service.intake._GLANCE", 0.0)
-    with pytest.raises(DiskFull):
-        intake.publish("S", [order(3)])
-    room.append(1 << 40)
-    assert intake.has_room()
-
-
 def test_behind_a_long_backlog_publishers_wait_as_long_as_it_takes(core: Core) -> None:
     rate = 2.0
     intake = Intake(core, lambda: rate)
