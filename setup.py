@@ -47,6 +47,7 @@ COMPILED = [
     "broker/state/relations.py",
     "xscl/stage1/course.py",
     "xscl/stage1/document.py",
+    "xscl/stage1/paths.py",
     "xscl/stage1/positions.py",
     "xscl/stage1/reading.py",
     "xscl/stage1/states.py",

@@ -21,6 +21,9 @@ from xscl.syntax.nearest import did_you_mean
 from xscl.syntax.parser_braces import CLAUSES
 from xscl.syntax.parser_query import QueryParser
 
+_STRATEGIES = ("NON", "ONE", "SKIP", "STRICT")
+"""First words of selection strategies. (PARTITION may begin another clause.)"""
+
 _TRAILING = {
     "]": "there is no [ that it closes",
     ")": "there is no ( that it closes",
@@ -156,6 +159,8 @@ class _Parser(QueryParser):
                 hint = hints["->"]
             elif self.keyword() in ("LET", "SELECT"):
                 hint = "statements are separated by ;"
+            elif self.keyword() in _STRATEGIES:
+                hint = f"a selection strategy follows USING: write USING {self.keyword()} ..."
         self.unexpected('an operator, a clause or ";"', hint, habits)
 
 
