@@ -19,25 +19,25 @@ from xscl.stage1.states import StateSet
 _KNOWN = 20_000
 """Structures in memory."""
 _HELD = 500_000
-"""Label paths of their outlines, tags and numbers of those that were met twice, and integers of
-their stops, as they were made since all were dropped."""
+"""Structures, tags and numbers of those that were met twice, and integers of their stops, as they
+were made since all were dropped."""
 _LARGEST = 10_000
-"""Elements of a document whose tags are kept. For larger ones only the outline is found again."""
+"""Elements of a document whose tags are kept. Larger ones are walked through each time."""
 
 
 class Structure:
     """An outline, and the stops of the automaton's `version`, by the state in which it starts.
 
-    `tags` and `children` are None until the structure is met for the second time, as most that are
-    met once are never met again."""
+    `tags`, and all that belongs to them, are None until the structure is met for the second time,
+    as most that are met once are never met again."""
 
     __slots__ = ("children", "outline", "stops", "tags", "version")
 
-    def __init__(self, outline: Outline) -> None:
-        self.outline = outline
+    def __init__(self) -> None:
         self.tags: Sequence[object] | None = None
         self.children: Sequence[int] = ()
-        self.stops: dict[StateSet, list[Stop]] = {}
+        self.outline: Outline | None = None
+        self.stops: dict[StateSet | None, list[Stop]] = {}
         self.version = 0
 
 
@@ -58,32 +58,39 @@ class Structures:
         automaton stops in it, which starts here."""
         key = hash((*tags, *children))
         found = self._known.get(key)
+        if (
+            found is not None
+            and found.outline is not None
+            and found.tags == tags
+            and found.children == children
+        ):
+            return found.outline, self._stops(found, start)
+        version = self._automaton.version  # it may forget states on the way
+        course = Course(self.paths, start)
+        stops = course.follow(tags, children)
+        outline = course.outline()
         if found is None:
-            course = Course(self.paths, start)
-            stops = course.follow(tags, children)
-            found = Structure(course.outline())
-            self._hold(len(found.outline.paths))
+            self._hold(1)
+            self._known[key] = Structure()
+        elif found.tags is None and len(tags) <= _LARGEST:
+            self._hold(2 * len(tags) + _size(stops))
+            found.tags, found.children, found.outline = tags, children, outline
+            found.version, found.stops[start] = version, stops
             self._known[key] = found
-            return found.outline, stops
-        if found.tags is None and len(tags) <= _LARGEST:
-            self._hold(2 * len(tags))
-            found.tags, found.children = tags, children
-            self._known[key] = found
-        if found.tags is None or found.tags != tags or found.children != children:
-            course = Course(self.paths, start)
-            stops = course.follow(tags, children)
-            return course.outline(), stops
-        if start is None:
-            return found.outline, ()
+        return outline, stops
+
+    def _stops(self, found: Structure, start: StateSet | None) -> list[Stop]:
+        """Where the automaton stops in documents of a structure that was met before."""
+        assert found.tags is not None
         if found.version != self._automaton.version:
             found.stops.clear()
             found.version = self._automaton.version
-        known = found.stops.get(start)
-        if known is None:
-            known = Course(self.paths, start).follow(tags, children)
-            self._hold(sum(len(rows) + 8 for rows, _, _, _ in known))
-            found.stops[start] = known
-        return found.outline, known
+        stops = found.stops.get(start)
+        if stops is None:
+            stops = Course(self.paths, start).follow(found.tags, found.children)
+            self._hold(_size(stops))
+            found.stops[start] = stops
+        return stops
 
     def _hold(self, more: int) -> None:
         """Make room for so many more."""
@@ -91,3 +98,8 @@ class Structures:
         if len(self._known) >= _KNOWN or self._held > _HELD:
             self._known.clear()
             self._held = more
+
+
+def _size(stops: Sequence[Stop]) -> int:
+    """The integers of stops, about."""
+    return sum(len(rows) + 8 for rows, _, _, _ in stops)

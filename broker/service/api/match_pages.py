@@ -19,6 +19,10 @@ from broker.service.api.problems import to_json
 PAGE_BYTES = 8_000_000
 """The size in bytes at which a page ends."""
 
+USUAL, MOST, LONGEST = 100, 1_000, 60.0
+"""Matches of a page that does not say how many, matches of a page at most, and the longest wait for
+the first, in seconds."""
+
 _CHUNK = 100
 """The number of matches that are read at once."""
 

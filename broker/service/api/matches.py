@@ -19,7 +19,7 @@ from broker.service.access.scopes import Identity
 from broker.service.api.access import Member, check_subscription, names_of, own_channel
 from broker.service.api.common import NDJSON, ApiContext, Context, problems
 from broker.service.api.guard import still_allowed
-from broker.service.api.match_pages import Page, Wanted, read
+from broker.service.api.match_pages import LONGEST, MOST, USUAL, Page, Wanted, read
 from broker.service.api.problems import Problem
 from broker.service.api.schemas import LARGEST, ResendMatchBody
 from broker.service.api.waiting import Watch
@@ -101,9 +101,10 @@ async def matches(
     ] = None,
     text: Text = "",
     feed: Feed = "",
-    limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="how many at most")] = USUAL,
     wait: Annotated[
-        float, Query(ge=0, le=60, description="seconds to wait for the first, if there is none")
+        float,
+        Query(ge=0, le=LONGEST, description="seconds to wait for the first, if there is none"),
     ] = 0.0,
 ) -> Response:
     """Matches as lines of JSON, oldest first; `Next-Cursor` is `after` of the next request.

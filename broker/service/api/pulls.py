@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from broker.delivery import Mailbox
-from broker.service.api.match_pages import Page, Wanted, read
+from broker.service.api.match_pages import LONGEST, MOST, USUAL, Page, Wanted, read
 from broker.service.api.newest import Newest
 from broker.service.api.own_requests import Observe, OwnCycle, OwnToken
 from broker.service.api.schemas import LARGEST
@@ -28,8 +28,6 @@ _PARAMETER = re.compile(
     rb"|wait=(?P<wait>\d{1,2}(?:\.\d{1,6})?))",
     re.ASCII,
 )
-_LIMIT, _MOST, _LONGEST = 100, 1_000, 60.0
-"""How many matches without a limit, how many at most, and the longest wait in seconds."""
 Answer = Callable[[Page | Exception], None]
 """Sends a page, or the problem because of which there is none."""
 _HEAD = (
@@ -68,9 +66,9 @@ class Pulls:
             if found is None or found.lastgroup is None or found.lastgroup in given:
                 return None
             given[found.lastgroup] = found[found.lastgroup]
-        after, limit = int(given.get("after", b"0")), int(given.get("limit", b"%d" % _LIMIT))
+        after, limit = int(given.get("after", b"0")), int(given.get("limit", b"%d" % USUAL))
         wait = float(given.get("wait", b"0"))
-        if not (after <= LARGEST and 1 <= limit <= _MOST and wait <= _LONGEST):
+        if not (after <= LARGEST and 1 <= limit <= MOST and wait <= LONGEST):
             return None
         own = self._own.headers(headers)
         if own is None or own.get(b"content-length", b"0") != b"0":
