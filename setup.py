@@ -27,6 +27,7 @@ COMPILED = [
     "broker/join/frequent.py",
     "broker/join/frequent_lookup.py",
     "broker/join/joiner.py",
+    "broker/join/one_block.py",
     "broker/join/pair_query.py",
     "broker/join/postings.py",
     "broker/join/records.py",

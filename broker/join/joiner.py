@@ -18,10 +18,11 @@ from broker.join.budget import Budget
 from broker.join.candidates import Candidate, Found
 from broker.join.evicted import History
 from broker.join.frequent import SIZES, Sizes
+from broker.join.one_block import OneBlock, Tapped
 from broker.join.ownership import ALL, Ownership
-from broker.join.pair_query import Plan, Single, decider
+from broker.join.pair_query import Plan, decider
 from broker.join.postings import Postings
-from broker.join.records import Layout, Reader, Record
+from broker.join.records import Reader, Record
 from broker.join.relations import Relations
 from broker.join.signatures import Signatures
 from broker.join.template_runner import Needed, Templates
@@ -35,8 +36,6 @@ from xscl.normal.template import Template
 
 MEMORY = 1_000_000
 """Default number of documents in the posting lists; about a kilobyte each."""
-
-_KNOWN = 10_000
 
 
 class Joiner:
@@ -68,8 +67,7 @@ class Joiner:
         self._history = History(relations, self._reader)
         self._plans: dict[int, Plan] = {}
         self._chained: dict[int, tuple[int, list[list[tuple[int, int]]]]] = {}
-        self._alone: dict[int, dict[int, Plan]] = {}
-        self._alone_in: dict[Layout, tuple[tuple[Plan, Single | None], ...]] = {}
+        self._one_block = OneBlock(catalog.taps)
 
     # -- subscriptions -----------------------------------------------------------------------
 
@@ -89,8 +87,11 @@ class Joiner:
                 if canonical is None:
                     self._forget(number)
                 elif number in self._plans:
-                    self._plans[number].renew()
+                    plan = self._plans[number]
+                    plan.renew()
                     self.signatures.forget()
+                    if plan.blocks == 1:
+                        self._one_block.renew()
             for template, canonicals in fresh.items():
                 self.templates.added(template, canonicals)
                 self._add(self.templates.shapes[template], canonicals)
@@ -114,9 +115,7 @@ class Joiner:
                 self.signatures.add(plans)
                 return
             for plan in plans:
-                canonical = plan.canonical
-                self._alone.setdefault(canonical.variables[-1], {})[canonical.number] = plan
-            self._alone_in.clear()
+                self._one_block.add(plan)
         elif who == "slice":
             for canonical in canonicals:
                 pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -134,8 +133,7 @@ class Joiner:
         if plan is not None and plan.blocks == 2:
             self.signatures.remove(plan)
         elif plan is not None:
-            self._alone[plan.canonical.variables[-1]].pop(number)
-            self._alone_in.clear()
+            self._one_block.remove(plan)
         template, pairs = self._chained.pop(number, (0, []))
         for joined in pairs:
             self.signatures.remove_candidates(template, joined)
@@ -193,9 +191,10 @@ class Joiner:
         for record in self._reader.read(rows):
             self.postings.insert(record)
 
-    def candidates(self, rows: pa.Table) -> list[Found]:
-        """The candidate matches that have a document of this batch, given by its witness rows.
-        Raises Again."""
+    def candidates(self, rows: pa.Table, tapped: list[Tapped] | None = None) -> list[Found]:
+        """The candidate matches that have a document of this batch, given by its witness rows. With
+        `tapped`, documents that are for all taps of their layout are added there instead. Raises
+        Again."""
         records = self._reader.read(rows)
         recalled = self._recall(records)
         needed = Needed()
@@ -205,9 +204,11 @@ class Joiner:
             if PENDING:
                 check()
             own = self._of_two(record, needed)
-            if self._alone:
-                own = self._of_one(record, needed) + own
-            if budget.is_derived(record.doc):
+            derived = budget.is_derived(record.doc)
+            if self._one_block:
+                taken = None if derived or budget.exceeded else tapped
+                own = self._of_one(record, needed, taken) + own
+            if derived:
                 own = [each for each in own if budget.take(budget.pair(each), 1)]
                 budget.check()
             found += own
@@ -246,26 +247,29 @@ class Joiner:
                 found.append((canonical, candidate))
         return found
 
-    def _of_one(self, record: Record, needed: Needed) -> list[Found]:
-        """Candidates of queries of one block."""
+    def _of_one(
+        self, record: Record, needed: Needed, tapped: list[Tapped] | None = None
+    ) -> list[Found]:
+        """Candidates of queries of one block; see `candidates`."""
         layout = record.layout
-        plans = self._alone_in.get(layout)
-        if plans is None:
-            if len(self._alone_in) > _KNOWN:
-                self._alone_in.clear()
-            nodes = layout.nodes
-            plans = self._alone_in[layout] = tuple(
-                (plan, plan.single((layout,)) if layout.regular else None)
-                for variable in nodes
-                if variable in self._alone
-                for plan in self._alone[variable].values()
-                if all(map(nodes.__contains__, plan.canonical.variables))
-            )
+        satisfied = self._one_block.satisfied(layout)
+        lasting, base = record.end - record.start, record.base
+        plans = satisfied.every
+        if (
+            tapped is not None
+            and satisfied.taps
+            and lasting <= satisfied.window
+            and base >= satisfied.first_doc
+            and self.ownership is ALL
+        ):
+            tapped.append((record.doc, satisfied))
+            plans = satisfied.others
+        if not plans:
+            return []
         found: list[Found] = []
         records = (record,)
         everything = self.ownership is ALL
         plainly = everything and not self._budget.exceeded
-        lasting, base = record.end - record.start, record.base
         for plan, single in plans:
             if single is not None and plainly:
                 if lasting <= plan.window and base >= plan.first_doc:

@@ -110,6 +110,13 @@ class Contents:
             if self._bytes <= self._remembered * _LEFT:
                 break
 
+    def part(self, doc: int) -> tuple[StoredDocument, dict[int, str]] | None:
+        """A document that is remembered, with the texts of its nodes that are known."""
+        there = self._known.get(doc)
+        if isinstance(there, Matched):
+            return there.stored, there.texts
+        return there
+
     def of(self, docs: Iterable[int], run: Sequence[StoredDocument]) -> Mapping[int, Matched]:
         """The documents of these numbers; `run` are the newest."""
         found: dict[int, Matched] = {}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from broker.join.candidates import Candidate, Found
+from broker.join.one_block import Tapped
 from broker.pattern.in_order.events import ALL
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
 from broker.standing.live import Tap
 from broker.standing.memory import Memory
+from broker.standing.ways import Ways
 from broker.state.pattern_tables import TapRow
 from broker.state.stored_documents import StoredDocument
 from xscl.interruption import PENDING, check
@@ -22,15 +24,23 @@ class Arriving:
         self._memory = memory
         self._catalog = catalog
         self._contents = contents
+        self._ways = Ways(memory, catalog, contents)
 
     def take(
-        self, found: list[Found], documents: Sequence[StoredDocument], seen: Mapping[int, int]
+        self,
+        found: list[Found],
+        documents: Sequence[StoredDocument],
+        seen: Mapping[int, int],
+        tapped: Sequence[Tapped] = (),
     ) -> list[Found]:
-        """Take the candidates of taps; the others are left. `seen` is the highest time when a
-        document came, of those that came in."""
+        """Take the candidates of taps, and the documents that are for all taps of their layout; the
+        other candidates are left. `seen` is the highest time when a document came, of those that
+        came in."""
         taps = self._catalog.taps
         if not taps:
             return found
+        if tapped:
+            found = self._ways.take(tapped, seen) + found
         left: list[Found] = []
         own: dict[str, dict[int, list[Candidate]]] = {}
         for canonical, candidate in found:

@@ -249,6 +249,8 @@ class TapIndex:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._taps: dict[str, Tap] = {}
+        self.version = object()
+        """Another one whenever a pattern has come or gone, or changed its group."""
 
     def __getitem__(self, name: str) -> Tap:
         return self._taps[name]
@@ -260,6 +262,7 @@ class TapIndex:
         return name in self._taps
 
     def add(self, pattern: Live) -> None:
+        self.version = object()
         for name, query in zip(pattern.taps, pattern.pattern.taps, strict=True):
             tap = self._taps.get(name)
             if tap is None:
@@ -281,6 +284,7 @@ class TapIndex:
         """Remove a pattern, which is still in its group. Returns the taps that no other one has and
         that may have rows."""
         gone, group = [], pattern.group
+        self.version = object()
         for name in dict.fromkeys(pattern.taps):
             tap = self._taps[name]
             tap.renew()

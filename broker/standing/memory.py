@@ -130,12 +130,16 @@ class Memory:
     def _taking(self, patterns: Sequence[Live], block: Block, row: TapRow) -> list[int]:
         """The numbers of those patterns of a group that a row is for, here and not elsewhere; they
         have it then."""
-        base, end = row.base, row.end
+        owns = self.owns
+        if owns is not None:
+            patterns = [each for each in patterns if self._is_here(owns, each, block, row)]
+        return self.taking(patterns, row.base, row.end)
+
+    def taking(self, patterns: Sequence[Live], base: int, end: int) -> list[int]:
+        """The numbers of those patterns of a group that know a document; they have it then."""
         found = []
         for pattern in patterns:
             if base < pattern.entry.first_doc:
-                continue
-            if self.owns is not None and not self._is_here(self.owns, pattern, block, row):
                 continue
             if pattern.newest < end:
                 pattern.newest = end

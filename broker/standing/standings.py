@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Found
+from broker.join.one_block import Tapped
 from broker.join.ownership import ALL, Ownership
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
@@ -182,11 +183,16 @@ class Standings:
             self.tables.add_late([each for each in documents if each[1] < each[2]])
 
     def take(
-        self, found: list[Found], documents: Sequence[StoredDocument], seen: Mapping[int, int]
+        self,
+        found: list[Found],
+        documents: Sequence[StoredDocument],
+        seen: Mapping[int, int],
+        tapped: Sequence[Tapped] = (),
     ) -> list[Found]:
-        """Take the candidates of taps; the others are left. `seen` is the highest time when a
-        document came, of those that came in."""
-        return self._arriving.take(found, documents, seen)
+        """Take the candidates of taps, and the documents that are for all taps of their layout; the
+        other candidates are left. `seen` is the highest time when a document came, of those that
+        came in."""
+        return self._arriving.take(found, documents, seen, tapped)
 
     def fill(self, found: Sequence[Found], documents: Sequence[StoredDocument]) -> None:
         """Store the rows of documents that were there before, without handing them over: `reload`,

@@ -46,6 +46,8 @@ class TapReader:
         named = subscription.delivery.named
         self._places = [named[name] for name in query.variables]
         self._node = named[query.node] if query.told_apart and query.node is not None else None
+        self._plain = not self._partition and all(read is None for _, read in self._readers)
+        """Whether the texts of variables are all that is read."""
         bare = not self._partition and self._readers == [(0, None)] and len(self._places) == 1
         self._bare = self._places[0] if bare else None
         """The place of the variable of which the text is all that is read."""
@@ -70,6 +72,14 @@ class TapReader:
                     check()
                 rows[chosen] = self._row(*chosen, document)
         return [rows[chosen] for chosen in sorted(rows)]
+
+    def plain(self, found: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+        """The selected node, those of the variables, and those whose texts are all that is read, in
+        a candidate of these nodes; None where more than such texts is read."""
+        if not self._plain:
+            return None
+        node, nodes = self._nodes(found)
+        return node, nodes, tuple([nodes[place] for place, _ in self._readers])
 
     def _nodes(self, found: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
         """The selected node, 0 if nobody asks for it, and those of the variables. What is selected
@@ -111,12 +121,12 @@ def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
     # Most blocks have one variable.
     one = len(written) == len(texts) == 1
     values = {written[0]: texts[0]} if one else dict(zip(written, texts, strict=True))
-    nodes = _nodes(query.names, chosen)
+    nodes = nodes_of(query.names, chosen)
     return Row(doc, key, base, start, end, id, node, nodes, values, tuples)
 
 
 @lru_cache(maxsize=1_024)
-def _nodes(names: tuple[str, ...], chosen: tuple[int, ...]) -> Mapping[str, int]:
+def nodes_of(names: tuple[str, ...], chosen: tuple[int, ...]) -> Mapping[str, int]:
     """The nodes of variables, which documents of one kind mostly have in the same places."""
     return dict(zip(names, chosen, strict=True))
 

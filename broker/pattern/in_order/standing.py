@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from broker.pattern.in_order.deferred import Deferred
-from broker.pattern.in_order.events import ALL, Candidate, Event
+from broker.pattern.in_order.events import ALL, Candidate, Event, Reader
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_beyond, due_from
@@ -78,6 +78,17 @@ class Together:
                 return
             if event is None:
                 return
+            self._arrived.append(event)
+
+    def offer_one(self, owner: int, reader: Reader, row: Row) -> None:
+        """A row that one query takes, which a reader of the form reads."""
+        self._arrival = arrival = self._arrival + 1
+        try:
+            event = reader.read(owner, arrival, row)
+        except TooMuch:
+            self.give_up((owner,))
+            return
+        if event is not None:
             self._arrived.append(event)
 
     def give_up(self, owners: Iterable[int]) -> None:
