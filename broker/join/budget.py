@@ -162,6 +162,11 @@ class Budget:
         """Record that the document `doc` is made of a match of the documents `docs`."""
         self._origins[doc] = self.completing(docs)
 
+    @property
+    def has_derived(self) -> bool:
+        """Whether any document of this batch is made of a match."""
+        return bool(self._origins)
+
     def is_derived(self, doc: int) -> bool:
         """Whether a document of this batch is made of a match."""
         return doc in self._origins

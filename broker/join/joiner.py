@@ -199,12 +199,12 @@ class Joiner:
         recalled = self._recall(records)
         needed = Needed()
         found: list[Found] = []
-        budget = self._budget
+        budget, postings = self._budget, self.postings
         for record in records:
             if PENDING:
                 check()
             own = self._of_two(record, needed)
-            derived = budget.is_derived(record.doc)
+            derived = budget.has_derived and budget.is_derived(record.doc)
             if self._one_block:
                 taken = None if derived or budget.exceeded else tapped
                 own = self._of_one(record, needed, taken) + own
@@ -212,9 +212,9 @@ class Joiner:
                 own = [each for each in own if budget.take(budget.pair(each), 1)]
                 budget.check()
             found += own
-            self.postings.insert(record)
+            postings.insert(record)
         recalled += self._reach(needed)
-        live = self.postings.records
+        live = postings.records
         for number, candidate, count in self.templates.candidates(records, rows, needed):
             # Candidates of regular documents for queries that signatures decide were found above.
             decided = number in self._plans and all(live[d].layout.regular for d in candidate.docs)
@@ -273,13 +273,13 @@ class Joiner:
         for plan, single in plans:
             if single is not None and plainly:
                 if lasting <= plan.window and base >= plan.first_doc:
-                    found.append((plan.canonical, Candidate((record.doc,), *single)))
+                    found.append((plan.canonical, Candidate((record.doc,), single)))
             elif not layout.regular:
                 needed.templates.add(plan.canonical.template)
             elif plan.admits(record, record) and (
                 everything or self.ownership.owns(plan.canonical, (record.doc,), records)
             ):
-                self._add_candidates(found, plan, records, record.doc)
+                self._add_candidates(found, plan, records, (record.doc,))
         return found
 
     def _of_two(self, record: Record, needed: Needed) -> list[Found]:
@@ -288,57 +288,82 @@ class Joiner:
         if not hits:
             return []  # of most documents nobody has met a value
         found: list[Found] = []
-        ceiling = self._budget.combinations
-        done: set[tuple[int, int, bool]] = set()
-        everything = self.ownership is ALL
+        budget = self._budget
+        ceiling = budget.combinations
+        done: set[tuple[int, int, int]] = set()
+        regular = record.layout.regular
         for verdict, right, olds in flatten(hits):
             for template in verdict.templates:
                 window = self.templates.widest[template]
                 self._defer(needed, template, record, within(olds, record, right, window, False))
             for ordered, plans, window in verdict.orders:
-                plans = self._wanted(plans, record.doc)
+                if budget.exceeded:
+                    plans = self._wanted(plans, record.doc)
                 for old in within(olds, record, right, window, ordered) if plans else ():
-                    pair = (old, record) if right else (record, old)
-                    if not (record.layout.regular and old.layout.regular):
+                    if not (regular and old.layout.regular):
                         for plan in plans:
                             self._defer(needed, plan.canonical.template, record, (old,))
                         continue
+                    left, other = (old, record) if right else (record, old)
                     for plan in plans:
-                        key = (plan.canonical.number, old.doc, right)
-                        if plan.admits(*pair) and key not in done:
-                            done.add(key)
-                            docs = (pair[0].doc, pair[1].doc)
-                            if not (everything or self.ownership.owns(plan.canonical, docs, pair)):
-                                continue
-                            self._add_candidates(found, plan, pair, record.doc)
-                            if len(found) > ceiling:
-                                found = self._budget.within(found)
-                                ceiling = 2 * max(len(found), self._budget.combinations)
-                                plans = self._wanted(plans, record.doc)
+                        self._of_pair(found, plan, left, other, done)
+                        if len(found) > ceiling:
+                            found = budget.within(found)
+                            ceiling = 2 * max(len(found), budget.combinations)
+                            plans = self._wanted(plans, record.doc)
         # A query can only have too many where all of them together are too many.
-        return found if len(found) <= self._budget.combinations else self._budget.within(found)
+        return found if len(found) <= budget.combinations else budget.within(found)
+
+    def _of_pair(
+        self,
+        found: list[Found],
+        plan: Plan,
+        left: Record,
+        right: Record,
+        done: set[tuple[int, int, int]],
+    ) -> None:
+        """Add the candidates of a plan in two regular documents, of which one is new; `done` are
+        plan, left document and right one of those that may come a second time, where a variable has
+        several values."""
+        if not plan.admits(left, right):
+            return
+        docs = (left.doc, right.doc)
+        if not (left.layout.distinct and right.layout.distinct):
+            key = (plan.canonical.number, *docs)
+            if key in done:
+                return
+            done.add(key)
+        pair = (left, right)
+        if self.ownership is ALL or self.ownership.owns(plan.canonical, docs, pair):
+            self._add_candidates(found, plan, pair, docs)
 
     def _wanted(self, plans: tuple[Plan, ...], doc: int) -> tuple[Plan, ...]:
         """Those of the plans that are not set aside where the document `doc` comes."""
         budget = self._budget
-        if not budget.exceeded:
-            return plans
         completed = budget.completing([doc])
         return tuple([p for p in plans if not budget.is_set_aside((p.canonical.number, completed))])
 
     def _add_candidates(
-        self, found: list[Found], plan: Plan, records: tuple[Record, ...], doc: int
+        self,
+        found: list[Found],
+        plan: Plan,
+        records: tuple[Record, ...],
+        docs: tuple[int, ...],
     ) -> None:
-        """Add the candidates of a plan that the document `doc` completes, unless that pair is set
-        aside, or is now."""
+        """Add the candidates of a plan in these documents, given by number too, unless that pair is
+        set aside, or is now."""
         budget, canonical = self._budget, plan.canonical
-        if budget.exceeded and budget.is_set_aside((canonical.number, budget.completing([doc]))):
+        if budget.exceeded and budget.is_set_aside((canonical.number, budget.completing(docs))):
             return
         if PENDING:
             check()
-        made = plan.candidates(records, budget.combinations)
+        chosen = plan.only(tuple([record.layout for record in records]))
+        if chosen is not None:
+            found.append((canonical, Candidate(docs, chosen)))
+            return
+        made = plan.several(records, docs, budget.combinations)
         if made is None:
-            budget.too_many((canonical.number, budget.completing([doc])))
+            budget.too_many((canonical.number, budget.completing(docs)))
         else:
             found += [(canonical, each) for each in made]
 

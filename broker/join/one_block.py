@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from broker.join.pair_query import Plan, Single
+from broker.join.candidates import Chosen
+from broker.join.pair_query import Plan
 from broker.join.records import Layout
 from broker.query.canonical import Canonical
 
@@ -26,12 +27,12 @@ class Satisfied:
 
     def __init__(
         self,
-        every: Sequence[tuple[Plan, Single | None]],
+        every: Sequence[tuple[Plan, Chosen | None]],
         is_tap: Sequence[bool],
     ) -> None:
         self.every = every
-        taps: list[tuple[Canonical, Single]] = []
-        others: list[tuple[Plan, Single | None]] = []
+        taps: list[tuple[Canonical, Chosen]] = []
+        others: list[tuple[Plan, Chosen | None]] = []
         windows: list[int] = []
         first_docs: list[int] = []
         for (plan, single), tap in zip(every, is_tap, strict=True):

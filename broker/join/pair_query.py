@@ -13,16 +13,13 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal
 
-from broker.join.candidates import Candidate
+from broker.join.candidates import Candidate, Chosen
 from broker.join.records import Layout, Record
 from broker.query.canonical import Canonical
 from xscl.normal.operators import FollowedBy
 from xscl.normal.template import Template
 
 _KNOWN = 1_000
-
-Single = tuple[tuple[int | None, ...], dict[int, tuple[int, ...]]]
-"""Nodes by position, of those selected, and all nodes of the positions that are compared."""
 
 Alternative = dict[int, tuple[int | None, tuple[int, ...]]]
 """By position, the node that is chosen, if one is, and all nodes if they are compared."""
@@ -70,7 +67,7 @@ class Plan:
         self.canonical = canonical
         self.ordered = isinstance(shape.operators, FollowedBy)
         self.shape = shape
-        self._known: dict[tuple[Layout, ...], Single | None] | None = None
+        self._known: dict[tuple[Layout, ...], Chosen | None] | None = None
         """Caches by the layouts of the documents, None before the first candidate: most queries
         never have one."""
         alone = canonical.alone
@@ -89,10 +86,13 @@ class Plan:
     def admits(self, left: Record, right: Record) -> bool:
         """Whether two documents are in order, within the window, and new enough for at least one
         subscriber."""
+        begin = left.start if left.start < right.start else right.start
         return (
-            max(left.end, right.end) - min(left.start, right.start) <= self.window
-            and (left.end < right.start or not self.ordered)
-            and min(left.base, right.base) >= self.first_doc
+            (left.end < right.start or not self.ordered)
+            and left.end - begin <= self.window
+            and right.end - begin <= self.window
+            and left.base >= self.first_doc
+            and right.base >= self.first_doc
         )
 
     @property
@@ -104,39 +104,42 @@ class Plan:
         variables = self.canonical.variables
         return [(variables[a], variables[b]) for a, b in self.shape.joins]
 
-    def candidates(self, records: Sequence[Record], most: int) -> Sequence[Candidate] | None:
-        """The matches of regular documents with this signature: one for each distinct choice of
-        the selected nodes, none where a node that is not compared is missing. None if there are
-        more than `most`."""
-        docs = tuple([record.doc for record in records])
-        layouts = tuple([record.layout for record in records])
+    def only(self, layouts: tuple[Layout, ...]) -> Chosen | None:
+        """The nodes of the one match that regular documents with these layouts and this signature
+        are; None if there may be several or none, which `several` then says."""
         known = self._known
         if known is None or len(known) > _KNOWN:
             known = self._known = {}
-        if layouts not in known:
-            known[layouts] = self.single(layouts)
-        single = known[layouts]
-        if single is not None:
-            return [Candidate(docs, *single)]
+        found = known.get(layouts)
+        if found is None and layouts not in known:
+            found = known[layouts] = self.single(layouts)
+        return found
+
+    def several(
+        self, records: Sequence[Record], docs: tuple[int, ...], most: int
+    ) -> Sequence[Candidate] | None:
+        """The matches of regular documents with this signature: one for each distinct choice of
+        the selected nodes, none where a node that is not compared is missing. None if there are
+        more than `most`."""
         alternatives = self._alternatives(records, most)
         if alternatives is None:
             return None
-        return [Candidate(docs, *self._chosen(choice)) for choice in product(*alternatives)]
+        return [Candidate(docs, self._chosen(choice)) for choice in product(*alternatives)]
 
-    def single(self, layouts: tuple[Layout, ...]) -> Single | None:
+    def single(self, layouts: tuple[Layout, ...]) -> Chosen | None:
         """The candidate's nodes where each variable has one, which the signature has compared."""
         nodes: list[int] = []
         own = zip(self.shape.nodes, self.canonical.variables, strict=True)
         for (block, _), variable in own:
-            found = layouts[block].nodes.get(variable, ())
-            if len(found) != 1:
+            node = layouts[block].only(variable)
+            if node is None:
                 return None
-            nodes.append(found[0][0])
+            nodes.append(node)
         selected = self.canonical.selected
         lists: dict[int, tuple[int, ...]] = {
             p: (nodes[p],) for pair in self.shape.joins for p in pair
         }
-        return tuple([n if p in selected else None for p, n in enumerate(nodes)]), lists
+        return Chosen(tuple([n if p in selected else None for p, n in enumerate(nodes)]), lists)
 
     def _alternatives(self, records: Sequence[Record], most: int) -> list[list[Alternative]] | None:
         """The choices where variables have several nodes, or none: of each list one makes a
@@ -169,9 +172,9 @@ class Plan:
             alternatives.append(list(_joined(pair, nodes, selected)))
         return alternatives
 
-    def _chosen(self, choice: Iterable[Alternative]) -> Single:
+    def _chosen(self, choice: Iterable[Alternative]) -> Chosen:
         chosen = {p: place for part in choice for p, place in part.items()}
-        return (
+        return Chosen(
             tuple([chosen[p][0] if p in chosen else None for p in range(len(self.shape.nodes))]),
             {p: every for p, (_, every) in chosen.items() if every},
         )

@@ -41,13 +41,17 @@ class Postings:
         self._of: dict[int, Entry] = {}
         self._hot = HotLists(signatures, sizes)
         self._looked_up: tuple[Record, LookedUp] | None = None
+        """Of the document that was probed with last, which is mostly inserted next."""
         self._look_at = 1_000
 
     # -- documents come and go ---------------------------------------------------------------
 
     def insert(self, record: Record) -> None:
         """Insert a document; cheapest in order of the documents' ends."""
-        of, (fresh, cold, hot) = self._of, self._look_up(record)
+        of, looked_up = self._of, self._looked_up
+        if looked_up is None or looked_up[0] is not record:
+            looked_up = (record, self._look_up(record))
+        fresh, cold, hot = looked_up[1]
         self._looked_up = None
         heated: list[int] = []
         for code, _, olds in cold:
@@ -102,7 +106,9 @@ class Postings:
     def probe(self, new: Record) -> list[Hits]:
         """The hits of a document with the documents in the lists. A query occurs twice for a pair
         only if one of the two has several values for one variable."""
-        _, cold, hot = self._look_up(new)
+        looked_up = self._look_up(new)
+        self._looked_up = (new, looked_up)
+        _, cold, hot = looked_up
         # As left block of FOLLOWED BY it needs a later document; mostly there is none.
         both = self.signatures.both_orders or self.latest > new.end
         found = []
@@ -110,16 +116,16 @@ class Postings:
             side = _NO_SIDE
             if hot:
                 hits, side = self._hot.met(hot, new.codes, right)
-                found.append(hits)
+                if hits[1]:
+                    found.append(hits)
             if cold or side.shorts:
-                found.append(self._compare(new, cold, side, right))
+                hits = self._compare(new, cold, side, right)
+                if hits[1]:
+                    found.append(hits)
         return found
 
     def _look_up(self, record: Record) -> LookedUp:
-        """The entries of a document's values. The last result is kept, since a document that was
-        probed with is mostly inserted next."""
-        if self._looked_up is not None and self._looked_up[0] is record:
-            return self._looked_up[1]
+        """The entries of a document's values."""
         of = self._of
         fresh: list[int] = []
         cold: list[tuple[int, int, Sequence[Record]]] = []
@@ -135,9 +141,7 @@ class Postings:
                 hot += (row, variables[row], entry.kind, code)
             else:
                 cold.append((code, row, entry if isinstance(entry, list) else (entry,)))
-        found = (fresh, cold, tuple(hot))
-        self._looked_up = (record, found)
-        return found
+        return fresh, cold, tuple(hot)
 
     def _compare(
         self,

@@ -8,6 +8,7 @@ kind (the items of a feed) have the same rows up to their values, so those are k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from struct import Struct
 from typing import Final
 
 import numpy as np
@@ -15,10 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_ROW = 32
-"""Bytes of a row in the key of a layout: var1, var2, node1, node2."""
+_FOUR = Struct("=4q")
+"""A row in the key of a layout: var1, var2, node1, node2."""
+_ROW = _FOUR.size
 
 _KNOWN_LAYOUTS = 100_000
+
+_FEW_ROWS = 8
+"""Rows of a layout that are looked through faster than their nodes are sorted."""
 
 
 class Layout:
@@ -26,23 +31,26 @@ class Layout:
 
     `variables` are var2 by row. A layout is *regular* if each variable that is the parent (var1) of
     others stands for one node. Then the nodes of a tree pattern are independent of each other, and
-    value joins that hold one by one hold together.
+    value joins that hold one by one hold together. It is *distinct* if no variable has two rows.
     """
 
-    __slots__ = ("_nodes", "_rows", "regular", "variables")
+    __slots__ = ("_nodes", "_rows", "distinct", "regular", "variables")
 
     def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
         self._rows: Final = tuple(rows)
         self._nodes: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] | None = None
         self.variables: Final = tuple([row[1] for row in self._rows])
+        self.distinct: Final = len(set(self.variables)) == len(self.variables)
         tops: dict[int, int] = {}
-        several = False
+        regular = True
         for var1, _, node1, _ in self._rows:
             if var1 and tops.setdefault(var1, node1) != node1:
-                several = True
-        self.regular: Final = not several and all(
-            tops.get(var2, node2) == node2 for _, var2, _, node2 in self._rows
-        )
+                regular = False
+        if tops and regular:
+            for _, var2, _, node2 in self._rows:
+                if tops.get(var2, node2) != node2:
+                    regular = False
+        self.regular: Final = regular
 
     @property
     def nodes(self) -> dict[int, tuple[tuple[int, tuple[int, ...]], ...]]:
@@ -60,6 +68,19 @@ class Layout:
                 for variable, nodes in (tops | found).items()
             }
         return self._nodes
+
+    def only(self, variable: int) -> int | None:
+        """The node of a variable; None if it has none or several."""
+        if self._nodes is None and self.distinct and self.regular and len(self._rows) <= _FEW_ROWS:
+            for _, var2, _, node2 in self._rows:
+                if var2 == variable:
+                    return node2
+            for var1, _, node1, _ in self._rows:
+                if var1 == variable:
+                    return node1
+            return None
+        found = self.nodes.get(variable, ())
+        return found[0][0] if len(found) == 1 else None
 
 
 class Record:
@@ -165,4 +186,5 @@ def _numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
 
 
 def _rows(key: bytes) -> Iterable[tuple[int, int, int, int]]:
-    return [(a, b, c, d) for a, b, c, d in np.frombuffer(key, np.int64).reshape(-1, 4).tolist()]
+    rows: Iterable[tuple[int, int, int, int]] = _FOUR.iter_unpack(key)
+    return rows

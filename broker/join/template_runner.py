@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from broker.join.budget import Budget
-from broker.join.candidates import Candidate
+from broker.join.candidates import Candidate, Chosen
 from broker.join.pair_query import decider
 from broker.join.records import Record
 from broker.join.relations import PART, QueriedRelations
@@ -248,7 +248,7 @@ class Templates:
         for row in rows:
             docs, nodes = row[1 : blocks + 1], row[blocks + 1 : blocks + 1 + size]
             lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size : -1], strict=True)}
-            yield row[0], Candidate(docs, nodes, lists), row[-1]
+            yield row[0], Candidate(docs, Chosen(nodes, lists)), row[-1]
 
     def _bring_up_to_date(self, template: int) -> None:
         shape, table = self.shapes[template], parameter_table(template)

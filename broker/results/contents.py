@@ -24,49 +24,38 @@ _LEFT = 7 / 8
 """Which part of that is left when it was exceeded, and the oldest were dropped."""
 
 
-class Matched:
-    """A document of matches. What ids are made of and what matches say of it is made when one needs
-    it: patterns read documents of which few come to be in a match."""
+class Matched(Content):
+    """A document of matches, its bytes and what has been made of them. What ids are made of and
+    what matches say of it is made when one needs it: patterns read documents of which few come to
+    be in a match."""
 
-    __slots__ = ("_content", "_identity", "_said", "stored", "texts")
+    __slots__ = ("_identity", "_said", "stored")
 
     def __init__(self, stored: StoredDocument, texts: dict[int, str]) -> None:
+        super().__init__(stored.xml, texts)
         self.stored = stored
-        self.texts = texts
-        self._content: Content | None = None
-        self._identity: str | None = None
-        self._said: str | None = None
-
-    @property
-    def content(self) -> Content:
-        """Its bytes, and what has been made of them."""
-        content = self._content
-        if content is None:
-            content = self._content = Content(self.stored.xml, self.texts)
-        return content
-
-    def release(self) -> None:
-        """Drop what was parsed."""
-        if self._content is not None:
-            self._content.release()
+        self._identity = self._said = ""
 
     @property
     def identity(self) -> str:
         """What the ids of its matches are made of, in JSON."""
-        if self._identity is None:
-            stored = self.stored
-            named = f"{encode_basestring(stored.source)},{encode_basestring(stored.id)}"
-            self._identity = f"[{named},{stored.version}]" if stored.version else f"[{named}]"
+        if not self._identity:
+            self._describe()
         return self._identity
 
     @property
     def said(self) -> str:
         """Its id, stream and time, in JSON."""
-        if self._said is None:
-            stored = self.stored
-            id, stream = map(encode_basestring, (stored.id, stored.streams[0]))
-            self._said = f"[{id},{stream},{stored.end}]"
+        if not self._said:
+            self._describe()
         return self._said
+
+    def _describe(self) -> None:
+        stored = self.stored
+        id = encode_basestring(stored.id)
+        version = f",{stored.version}" if stored.version else ""
+        self._identity = f"[{encode_basestring(stored.source)},{id}{version}]"
+        self._said = f"[{id},{encode_basestring(stored.streams[0])},{stored.end}]"
 
 
 class Source(Protocol):

@@ -53,7 +53,8 @@ class MatchIds:
 
     def of(self, queries: Sequence[_Query], suffix: bytes) -> bytes:
         if len(queries) == 1:
-            return match_ids(queries, suffix)
+            query = queries[0]
+            return _id(_digest_of_query(query.id, query.text), suffix)
         known = self._known.get(queries[0].id)
         if known is None or known[0] != queries:
             known = self._remember([*queries], known)

@@ -3,14 +3,13 @@ matches publish."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from broker.join.budget import Budget, Pair
 from broker.join.candidates import Found, admitted, lengths
 from broker.join.work import Work
 from broker.model import Match
-from broker.query.canonical import Canonical
 from broker.results.contents import Contents
 from broker.results.publisher import Plans, Publisher, confirmed
 from broker.shared_match import SharedMatch
@@ -59,18 +58,15 @@ def results(
     matched = making.contents.of(used, run)
     publisher = Publisher(making.plans, budget)
     found: list[Result] = []
-    work = budget.work
-    if work.care is not None:
-        candidates = sorted(candidates, key=lambda each: each[0].number)
-    for canonical, candidate in candidates:
-        _begin(work, canonical)
-        shape = making.shapes[canonical.template]
+    shapes, cuts = making.shapes, limits.cuts
+    for canonical, candidate in _entered(candidates, budget.work):
+        shape = shapes[canonical.template]
         docs = candidate.docs
         documents = [matched[doc] for doc in docs]
         stored = [each.stored for each in documents]
-        base, lasting = min([each.base for each in stored]), lengths(shape, stored)
-        groups = admitted(canonical, base, lasting)
-        if limits.cuts:
+        base = min([each.base for each in stored])
+        groups = admitted(canonical, base, lengths(shape, stored))
+        if cuts:
             left = [[s for s in group if limits.receives(s.number, docs)] for group in groups]
             groups = [group for group in left if group]
         if not groups:
@@ -86,7 +82,7 @@ def results(
             continue
         gone = budget.too_long_for.get(pair, ()) if budget.too_long_for else ()
         for group in groups:
-            numbers = [s.number for s in group]
+            numbers = [group[0].number] if len(group) == 1 else [s.number for s in group]
             if numbers[0] in gone:
                 continue
             try:
@@ -95,17 +91,22 @@ def results(
             except TextTooLong:
                 budget.too_long(pair, canonical.with_delivery(group[0].delivery))
                 gone = budget.too_long_for[pair]
-    if work.care is not None:
-        work.leave()
     return without_set_aside(found, budget)
 
 
-def _begin(work: Work, canonical: Canonical) -> None:
-    """Begin with a candidate of a query."""
-    if PENDING:
-        check()
-    if work.care is not None:
-        work.enter((canonical.name, canonical.name))
+def _entered(candidates: Sequence[Found], work: Work) -> Iterator[Found]:
+    """The candidates one after the other; with care, those of each query together."""
+    is_careful = work.care is not None
+    if is_careful:
+        candidates = sorted(candidates, key=lambda each: each[0].number)
+    for found in candidates:
+        if PENDING:
+            check()
+        if is_careful:
+            work.enter((found[0].name, found[0].name))
+        yield found
+    if is_careful:
+        work.leave()
 
 
 def without_set_aside(found: list[Result], budget: Budget) -> list[Result]:

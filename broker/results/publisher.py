@@ -8,10 +8,9 @@ constructs something, the text is made here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from broker.join.budget import Budget
-from broker.join.candidates import Candidate
+from broker.join.candidates import Candidate, Chosen
 from broker.query.blueprint import Delivery
 from broker.query.canonical import Canonical, Subscription
 from broker.rendering.content import Content
@@ -37,7 +36,10 @@ class Plan:
     """How the matches of all subscriptions with one delivery are made, in positions of the
     template. `pieces` are None where SELECT asks for more than copies of nodes."""
 
-    __slots__ = ("blocks", "delivery", "joined", "known", "pieces", "selected", "shape", "values")
+    __slots__ = (
+        *("_known", "_same", "blocks", "delivery", "joined"),
+        *("pieces", "selected", "shape", "values"),
+    )
 
     def __init__(self, delivery: Delivery, shape: Template) -> None:
         self.delivery = delivery
@@ -48,24 +50,32 @@ class Plan:
         self.values = [(n, blocks[positions[i]], positions[i]) for n, i in delivery.variables]
         self.joined = joined(delivery.variables, positions, shape.joins)
         self.pieces = _pieces(delivery, blocks)
-        self.known: dict[tuple[object, ...], Places] = {}
+        self._known: dict[tuple[object, ...], Places] = {}
+        self._same: dict[Chosen, Places] = {}
+        """By the object, which is faster than by what it says."""
 
-    def places(self, candidate: Candidate) -> Places:
+    def places(self, chosen: Chosen) -> Places:
         """Where the parts of a match stand in its documents."""
-        nodes = candidate.nodes
-        key = (nodes, *candidate.lists.items())
-        known = self.known.get(key)
+        same = self._same.get(chosen)
+        if same is not None:
+            return same
+        nodes = chosen.nodes
+        key = (nodes, *chosen.lists.items())
+        known = self._known.get(key)
         if known is None:
             pieces = [(block, nodes[p] or 0, item) for block, p, item in self.pieces or ()]
             known = places(
                 tuple([nodes[position] or 0 for position in self.selected]),
-                tuple([(n, b, tuple(sorted(candidate.at(p)))) for n, b, p in self.values]),
+                tuple([(n, b, tuple(sorted(chosen.at(p)))) for n, b, p in self.values]),
                 tuple(pieces),
                 self.joined,
             )
-            if len(self.known) >= _PLACES:
-                self.known.clear()
-            self.known[key] = known
+            if len(self._known) >= _PLACES:
+                self._known.clear()
+            self._known[key] = known
+        if len(self._same) >= _PLACES:
+            self._same.clear()
+        self._same[chosen] = known
         return known
 
 
@@ -113,32 +123,28 @@ def confirmed(
 ) -> bool:
     """Whether joined values are equal as strings, and not only their codes, which are
     hashes."""
+    compared = candidate.chosen.compared(canonical, shape)
+    if compared is not None:
+        for one_block, one_node, other_block, other_node in compared:
+            one, other = documents[one_block], documents[other_block]
+            left_text = one.texts.get(one_node)
+            if left_text is None:
+                left_text = one.text(one_node)
+            right_text = other.texts.get(other_node)
+            if right_text is None:
+                right_text = other.text(other_node)
+            if left_text != right_text:
+                return False
+        return True
     values, blocks = canonical.values, shape.nodes
     for a, b in shape.joins:
-        one = documents[blocks[a][0]].content
-        other = documents[blocks[b][0]].content
-        lefts, rights = candidate.at(a), candidate.at(b)
-        if len(lefts) == len(rights) == 1 and values[a] is values[b] is None:
-            if one.text(lefts[0]) != other.text(rights[0]):
-                return False
-            continue
+        one, other = documents[blocks[a][0]], documents[blocks[b][0]]
+        lefts, rights = candidate.chosen.at(a), candidate.chosen.at(b)
         left = [text for node in lefts for text in _texts(values[a], one, node)]
         right = [text for node in rights for text in _texts(values[b], other, node)]
         if set(left).isdisjoint(right):
             return False
     return True
-
-
-class _Found(NamedTuple):
-    """What the matches of a candidate have in common for subscribers of one delivery."""
-
-    candidate: Candidate
-    plan: Plan
-    suffix: bytes
-    start: int
-    end: int
-    nodes: tuple[int, ...]
-    shared: Shared
 
 
 class Publisher:
@@ -147,7 +153,11 @@ class Publisher:
     def __init__(self, plans: Plans, budget: Budget) -> None:
         self._plans = plans
         self._budget = budget
-        self._last: _Found | None = None
+        self._candidate: Candidate | None = None
+        self._delivery: Delivery | None = None
+        self._suffix = b""
+        self._last: SharedMatch | None = None
+        """The match that was made last, of this candidate for subscribers of this delivery."""
 
     def match(
         self,
@@ -160,63 +170,75 @@ class Publisher:
         one stream to publish to; `shape` is their template. Raises TextTooLong where the query has
         too long results at the document that completes the match."""
         first = subscribers[0]
-        found = self._last
-        if (
-            found is None
-            or found.candidate is not candidate
-            or found.plan.delivery is not first.delivery
-        ):
-            several = len(subscribers) > 1
-            pair = (first.canonical.number, self._budget.completing(candidate.docs))
-            meter = self._budget.meter(pair, first.delivery)
-            found = self._found(first.delivery, shape, candidate, documents, several, meter)
-            self._budget.use(pair, first.delivery, meter)
-            self._last = found
-        elif isinstance(found.shared, Rendering):
-            found.shared.several = True
-        _, plan, suffix, start, end, nodes, shared = found
+        last, delivery = self._last, first.delivery
+        queries = [first.id] if len(subscribers) == 1 else [each.id for each in subscribers]
+        if last is None or self._candidate is not candidate or self._delivery is not delivery:
+            plan = self._plans.of(delivery, shape)
+            found = plan.places(candidate.chosen)
+            start, end = documents[0].stored.start, documents[0].stored.end
+            said: list[str] = []
+            identities: list[str] = []
+            for document in documents:
+                said.append(document.said)
+                identities.append(document.identity)
+                stored = document.stored
+                if stored.start < start:
+                    start = stored.start
+                if stored.end > end:
+                    end = stored.end
+            shared = Rendering(candidate.docs, documents, said, found, len(queries) > 1)
+            self._suffix = id_suffix(identities, found.nodes_json)
+            last = SharedMatch(
+                self._plans.ids.of(subscribers, self._suffix),
+                queries,
+                first.publish,
+                start,
+                end,
+                found.nodes,
+                plan.joined,
+                self._measured(plan, candidate, documents, shared, first),
+            )
+            self._candidate, self._delivery, self._last = candidate, delivery, last
+            return last
+        if isinstance(last.shared, Rendering):
+            last.shared.several = True
         return SharedMatch(
-            self._plans.ids.of(subscribers, suffix),
-            [each.id for each in subscribers],
+            self._plans.ids.of(subscribers, self._suffix),
+            queries,
             first.publish,
-            start,
-            end,
-            nodes,
-            plan.joined,
-            shared,
+            last.start_us,
+            last.end_us,
+            last.nodes,
+            last.joined,
+            last.shared,
         )
 
-    def _found(
+    def _measured(
         self,
-        delivery: Delivery,
-        shape: Template,
+        plan: Plan,
         candidate: Candidate,
-        documents: list[Matched],
-        several: bool,
-        meter: Meter,
-    ) -> _Found:
-        plan = self._plans.of(delivery, shape)
-        found = plan.places(candidate)
-        contents = [d.content for d in documents]
-        said = [d.said for d in documents]
-        rendering = Rendering(candidate.docs, contents, said, found, several)
-        shared: Shared = rendering
+        documents: Sequence[Matched],
+        rendering: Rendering,
+        subscriber: Subscription,
+    ) -> Shared:
+        """The parts of a match, once it is certain that its result is not too long. Raises
+        TextTooLong."""
+        pieces = rendering.places.pieces
+        budget = self._budget
+        if plan.pieces is not None:
+            # Each copy is shorter than its document, so this is nearly always all.
+            size = sum([len(each.xml) for each in documents])
+            if len(pieces) * size <= budget.budgets.text:
+                return rendering
+        pair = (subscriber.canonical.number, budget.completing(candidate.docs))
+        meter = budget.meter(pair, plan.delivery)
         if plan.pieces is None:
-            shared = _made(plan, candidate, contents, rendering, meter)
-        elif len(found.pieces) * sum([len(each.xml) for each in contents]) > meter.room:
-            # Each copy is shorter than its document, so this is rarely so.
-            for place, node, item in found.pieces:
-                meter(contents[place].copy(node, item))
-            meter.used = 0  # nothing is kept of them: a match refers to its nodes
-        return _Found(
-            candidate,
-            plan,
-            id_suffix([d.identity for d in documents], found.nodes_json),
-            min([d.stored.start for d in documents]),
-            max([d.stored.end for d in documents]),
-            found.nodes,
-            shared,
-        )
+            made = _made(plan, candidate, documents, rendering, meter)
+            budget.use(pair, plan.delivery, meter)
+            return made
+        for place, node, item in pieces:
+            meter(documents[place].copy(node, item))
+        return rendering  # nothing is kept of the copies: a match refers to its nodes
 
 
 def _made(
@@ -230,7 +252,7 @@ def _made(
     delivery = plan.delivery
     select = delivery.select
     env: dict[str, Node] = {
-        name: contents[plan.blocks[p]].context(candidate.nodes[p] or 0)
+        name: contents[plan.blocks[p]].context(candidate.chosen.nodes[p] or 0)
         for name, p in delivery.named.items()
     }
     evaluate = evaluator(env)

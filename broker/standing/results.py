@@ -131,17 +131,16 @@ class Maker:
         docs = tuple([row.doc for row in rows])
         matched = [documents[doc] for doc in docs]
         found = self._places(published, rows, docs)
-        contents = [each.content for each in matched]
         several = len(audiences) > 1 or len(audiences[0]) > 1
-        rendering = Rendering(docs, contents, [each.said for each in matched], found, several)
+        rendering = Rendering(docs, matched, [each.said for each in matched], found, several)
         shared: Shared = rendering
         if not self._plain:
             evaluation = _Evaluation(self, published, documents)
             shared = self._made(evaluation, rendering, found.blocks, meter)
         else:
             for place, node, item in found.pieces:
-                if len(contents[place].xml) > meter.room - meter.used:
-                    meter(contents[place].copy(node, item))
+                if len(matched[place].xml) > meter.room - meter.used:
+                    meter(matched[place].copy(node, item))
             meter.used = 0  # nothing is kept of them: a match refers to its nodes
         identity = [each.identity for each in matched]
         suffix = id_suffix(identity, f"[{found.blocks_json},{found.nodes_json}]")
@@ -231,7 +230,7 @@ class Maker:
         self, path: ast.Path, name: str, row: Row, documents: Mapping[int, Matched]
     ) -> list[Node]:
         """The nodes that a path from a variable leads to in a document."""
-        node = documents[row.doc].content.context(row.nodes[name])
+        node = documents[row.doc].context(row.nodes[name])
         if not path.steps:
             return [node]
         steps = self._lowering.steps(path.steps)

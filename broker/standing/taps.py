@@ -55,7 +55,7 @@ class TapReader:
     def rows(self, found: Sequence[Candidate], document: Matched) -> list[TapRow]:
         """The rows of the candidates of one document, one for each choice of nodes."""
         if len(found) == 1:
-            nodes: Sequence[Any] = found[0].nodes
+            nodes: Sequence[Any] = found[0].chosen.nodes
             if self._bare is not None:
                 of, at = document.stored, nodes[self._bare]
                 text = document.texts.get(at)
@@ -66,7 +66,7 @@ class TapReader:
             return [self._row(*self._nodes(nodes), document)]
         rows: dict[tuple[int, tuple[int, ...]], TapRow] = {}
         for candidate in found:
-            chosen = self._nodes(candidate.nodes)
+            chosen = self._nodes(candidate.chosen.nodes)
             if chosen not in rows:
                 if PENDING:
                     check()
@@ -95,12 +95,12 @@ class TapReader:
         for place, reader in self._readers:
             of_node = nodes[place]
             if reader is not None:
-                read.append(tuple(reader(document.content.context(of_node))))
+                read.append(tuple(reader(document.context(of_node))))
             else:
                 text = known.get(of_node)
-                read.append((document.content.text(of_node) if text is None else text,))
+                read.append((document.text(of_node) if text is None else text,))
         if self._partition:
-            at = document.content.context(node)
+            at = document.context(node)
             read += [tuple(reader(at)) for reader in self._partition]
         texts = tuple(read)
         return TapRow(self.id, of.doc, of.base, of.key, of.start, of.end, of.id, node, nodes, texts)

@@ -94,19 +94,19 @@ class Ways:
             way = known[satisfied] if satisfied in known else self._find(satisfied)
             there = None if way is None else part(doc)
             if way is None or there is None or not self._go(way, *there, seen):
-                left += [(of, Candidate((doc,), *single)) for of, single in satisfied.taps]
+                left += [(of, Candidate((doc,), chosen)) for of, chosen in satisfied.taps]
         return left
 
     def _find(self, satisfied: Satisfied) -> _Way | None:
         """The way of the documents of a layout; None where they have to be looked at one by one."""
         found: list[_Branch] = []
         way: _Way | None = found
-        for canonical, (nodes, _) in satisfied.taps:
+        for canonical, chosen in satisfied.taps:
             for name in sorted(self._catalog.taps[canonical.number]):
                 tap = self._memory.members.taps.get(name)
                 if tap is None:
                     continue
-                branch = self._branch(tap, nodes)
+                branch = self._branch(tap, chosen.nodes)
                 if branch is None:
                     way = None
                     break

@@ -38,15 +38,16 @@ def match_of(
     blocks = [block for block, _ in shape.nodes]
     roots = [parse_document(each.xml) for each in stored]
     delivery, positions = subscription.delivery, subscription.delivery.positions
-    nodes = tuple(candidate.nodes[positions[i]] or 0 for i in delivery.selected)
+    nodes = tuple(candidate.chosen.nodes[positions[i]] or 0 for i in delivery.selected)
     values = {}
     for name, index in delivery.variables:
         position = positions[index]
         root = roots[blocks[position]]
-        texts = [node_text(root, node) for node in sorted(candidate.at(position))]
+        texts = [node_text(root, node) for node in sorted(candidate.chosen.at(position))]
         values[name] = list(dict.fromkeys(texts))
     places = {
-        name: (roots[blocks[p]], candidate.nodes[p] or 0) for name, p in delivery.named.items()
+        name: (roots[blocks[p]], candidate.chosen.nodes[p] or 0)
+        for name, p in delivery.named.items()
     }
     env: dict[str, Node] = {
         name: node_text(root, node) if node >> ELEMENT_BITS else node_element(root, node)
