@@ -99,8 +99,8 @@ def test_the_search_ends_soon_after_the_limit() -> None:
     searched: list[int] = []
     candidates = broker.engine.joiner.candidates
 
-    def counted(rows: Any) -> Any:
-        found = candidates(rows)
+    def counted(rows: Any, *rest: Any) -> Any:
+        found = candidates(rows, *rest)
         searched.append(len(found))
         return found
 
