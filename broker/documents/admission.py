@@ -124,26 +124,25 @@ class Admission:
                 arrival, arrival.seq, position, log
             ):
                 continue
-            identity = Identity(key, arrival.source, arrival.id)
-            newest = known.get(identity)
+            newest = None if known is None else known.get(Identity(key, arrival.source, arrival.id))
             if newest is not None and not (arrival.revision and _differs(newest, arrival)):
                 continue
-            if arrival.error is not None:
-                letters.append((arrival, arrival.error))
+            revision = newest is not None and not self.flow
+            reason = arrival.error
+            if reason is None and not revision:
+                reason = self._late_reason(arrival, now)
+            if reason is not None:
+                letters.append((arrival, reason))
                 continue
             timestamp = arrival.timestamp
-            revision = newest is not None and not self.flow
-            if not revision:
-                late = watermark.late_reason(timestamp, arrival.streams, now)
-                if late is not None and not self._was_requested(arrival):
-                    letters.append((arrival, late))
-                    continue
-            if newest is None or self.flow:
-                newest = known[identity] = self._next_version(newest, arrival)
+            doc, version = (
+                (self.allocate_number(), 0)
+                if known is None
+                else self._version(known, newest, key, arrival)
+            )
             if watermark.highest < timestamp:
                 highest = min(timestamp, now)
                 watermark.highest = max(watermark.highest, highest)
-            doc, version = newest.doc, newest.version
             document = numbered(arrival, key, doc, doc, timestamp, version)
             admitted.append(Admitted(place, document, revision, highest))
         self.letters.add(letters, at)
@@ -162,28 +161,41 @@ class Admission:
             self._applied[arrival.source] = seq
         return True
 
-    def _next_version(self, newest: Newest | None, arrival: DocumentRow) -> Newest:
-        version = 0 if newest is None else newest.version + 1
-        said = (arrival.timestamp, arrival.xml) if self.flow else None
-        return Newest(self.allocate_number(), version, said)
+    def _version(
+        self,
+        known: dict[Identity, Newest],
+        newest: Newest | None,
+        key: int,
+        arrival: DocumentRow,
+    ) -> tuple[int, int]:
+        """The number of a document and which version it is; `newest` is the one that is known."""
+        if newest is None or self.flow:
+            version = 0 if newest is None else newest.version + 1
+            said = (arrival.timestamp, arrival.xml) if self.flow else None
+            newest = Newest(self.allocate_number(), version, said)
+            known[Identity(key, arrival.source, arrival.id)] = newest
+        return newest.doc, newest.version
 
-    def _was_requested(self, arrival: DocumentRow) -> bool:
-        return (
-            self.requested is not None
-            and arrival.seq is not None
-            and self.requested.covers(arrival.source, arrival.seq)
-        )
+    def _late_reason(self, arrival: DocumentRow, now: int) -> str | None:
+        """Why a document is too late, None if it is not, or was requested."""
+        late = self.watermark.late_reason(arrival.timestamp, arrival.streams, now)
+        if late is None or self.requested is None or arrival.seq is None:
+            return late
+        return None if self.requested.covers(arrival.source, arrival.seq) else late
 
     def history_is_pending(self) -> bool:
         """Whether requested history is still to come, which may be older than all documents."""
         return self.requested is not None and self.requested.is_pending(self.position)
 
-    def _known(self, keys: list[int]) -> dict[Identity, Newest]:
+    def _known(self, keys: list[int]) -> dict[Identity, Newest] | None:
+        """What is known of the documents of these keys; None if they are all new, and others than
+        each other."""
         seen = self.keys.intersection(keys)
+        fresh = set(keys)
         if not seen:
-            self.keys.add(keys)
-            return {}
-        self.keys.add(set(keys).difference(seen))
+            self.keys.add(fresh)
+            return None if len(fresh) == len(keys) else {}
+        self.keys.add(fresh.difference(seen))
         return self.relations.newest(seen, said=self.flow)
 
     def knows(self, source: str, id: str) -> bool:

@@ -22,7 +22,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
+from struct import Struct
 from typing import IO, Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -47,8 +49,15 @@ _PATIENCE = 5.0
 """Seconds for which an answer is waited for: where stage 1 takes longer, this process does it and
 notices what it is that takes so long."""
 
-_SIZE = 8
-"""Bytes of the length of a message."""
+_SIZES = Struct("<QQ")
+"""The bytes of a message, and of what stands behind it."""
+
+_PARTS = 1_024
+"""The most that systems write in one call."""
+
+_HELD = 16 << 20
+"""Bytes of a file in memory that are kept for the next message: pages that are given back have to
+be got again, which takes longer than to write them."""
 
 
 class Patterns(Protocol):
@@ -201,9 +210,10 @@ class Ahead:
             # Most changes are appended.
             part = spec[len(self._sent) :] if spec.startswith(self._sent) else spec
         anew = part is spec or (part is not None and len(part) == len(spec))
-        documents = [(row.xml, row.streams, row.error) for row in rows]
+        xml = [row.xml for row in rows]
+        streams, errors = [row.streams for row in rows], [row.error for row in rows]
         self._begun = (rows, spec)
-        self._to.send((anew, part, documents))
+        self._to.send((anew, part, [*map(len, xml)], streams, errors), xml)
         self._sent = spec
 
     def _finish(self) -> None:
@@ -223,7 +233,7 @@ class Ahead:
 
 
 def _read(rows: Sequence[DocumentRow], answer: Any) -> Arrivals:
-    table, errors, texts, ids, paths = answer
+    (errors, texts, ids, paths), table = answer
     documents = [
         row if row.error == error else row._replace(error=error)
         for row, error in zip(rows, errors, strict=True)
@@ -244,31 +254,57 @@ class _Channel:
     def __init__(self, pipe: IO[bytes], memory: int) -> None:
         self._pipe = pipe
         self._memory = memory
+        self._size = 0
 
-    def send(self, message: Any) -> None:
-        body = memoryview(marshal.dumps(message))
-        os.ftruncate(self._memory, len(body))
-        done = 0
-        while done < len(body):
-            done += os.pwrite(self._memory, body[done:], done)
-        self._pipe.write(len(body).to_bytes(_SIZE, "little"))
+    def send(self, message: Any, behind: Sequence[bytes] = ()) -> None:
+        """Send plain values, and bytes that stand behind them, one after the other."""
+        body = marshal.dumps(message)
+        more = sum(map(len, behind))
+        if self._size > _HELD:
+            os.ftruncate(self._memory, 0)
+            self._size = 0
+        self._write([body, *behind])
+        self._size = max(self._size, len(body) + more)
+        self._pipe.write(_SIZES.pack(len(body), more))
         self._pipe.flush()
 
-    def receive(self) -> Any:
-        """The next message; waits for it. Raises EOFError if none comes any more."""
-        head = self._pipe.read(_SIZE)
-        if len(head) < _SIZE:
+    def _write(self, parts: Sequence[bytes | memoryview]) -> None:
+        at = 0
+        for first in range(0, len(parts), _PARTS):
+            left = parts[first : first + _PARTS]
+            while left:
+                done = os.pwritev(self._memory, left, at)
+                at += done
+                left = _behind(left, done)
+
+    def receive(self) -> tuple[Any, bytes]:
+        """The next message and what stands behind it; waits for it. Raises EOFError if none comes
+        any more."""
+        head = self._pipe.read(_SIZES.size)
+        if len(head) < _SIZES.size:
             raise EOFError
-        size = int.from_bytes(head, "little")
+        size, more = _SIZES.unpack(head)
+        return marshal.loads(self._read(0, size)), self._read(size, more)
+
+    def _read(self, at: int, size: int) -> bytes:
         parts: list[bytes] = []
-        done = 0
-        while done < size:
-            part = os.pread(self._memory, size - done, done)
+        while size:
+            part = os.pread(self._memory, size, at)
             if not part:
                 raise EOFError
             parts.append(part)
-            done += len(part)
-        return marshal.loads(b"".join(parts))
+            at += len(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _behind(parts: Sequence[bytes | memoryview], done: int) -> Sequence[bytes | memoryview]:
+    """What is left of parts of which so many bytes are written."""
+    for place, part in enumerate(parts):
+        if done < len(part):
+            return [memoryview(part)[done:], *parts[place + 1 :]]
+        done -= len(part)
+    return ()
 
 
 def _memory() -> int:
@@ -297,12 +333,15 @@ def main() -> None:
     try:
         taken.send(None)
         while True:
-            anew, part, documents = given.receive()
+            (anew, part, sizes, streams, errors), xml = given.receive()
             if part is not None:
                 spec = part if anew else spec + part
                 matcher = matcher_for(spec)
                 gc.freeze()
-            taken.send(_answer(matcher, documents))
+            ends = accumulate(sizes)
+            documents = [xml[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+            message, table = _answer(matcher, zip(documents, streams, errors, strict=True))
+            taken.send(message, [table])
     except MemoryError:
         # The one who asks does it himself, and finds the query that needs so much.
         os._exit(1)
@@ -311,20 +350,21 @@ def main() -> None:
         os._exit(0)
 
 
-def _answer(matcher: Matcher, documents: Any) -> tuple[object, ...]:
+def _answer(matcher: Matcher, documents: Any) -> tuple[tuple[object, ...], bytes]:
+    """What is told of documents, and their witness rows in Arrow's form."""
     found = witness(matcher, documents)
     rows = found.table()
     table = pa.BufferOutputStream()
     with pa.ipc.new_stream(table, rows.schema) as stream:
         stream.write_table(rows)
     outlines = [each.outline for each in found.each]
-    return (
-        table.getvalue().to_pybytes(),
+    told = (
         found.errors,
         [each.texts for each in found.each],
         [None if outline is None else outline.id for outline in outlines],
         {outline.id: outline.paths for outline in outlines if outline is not None},
     )
+    return told, table.getvalue().to_pybytes()
 
 
 if __name__ == "__main__":
