@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from bench import cayuga
@@ -22,12 +23,23 @@ from bench.frozen import frozen
 from bench.measure import BROKER, finish, parser, table
 from bench.pattern_rows import EXPIRES, compiled, quotes, rate
 from broker import Broker, Document
+from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
 
 _US = 1_000_000
 Points = list[tuple[float, float]]
 _SIZES = (1, 100, 1_000)
+
+
+@dataclass(slots=True)
+class _Tap:
+    """The subscriptions with one constant of an attribute, in the block at a place."""
+
+    attribute: int
+    place: int
+    owners: list[int]
+    channel: Channel | None = None
 
 
 def step(
@@ -41,6 +53,7 @@ def step(
         assert shared is not None
         groups.append(Together(shared, 1 << 60))
     starts, follows = cayuga.indexes(asked)
+    taps: dict[tuple[int, int, int], _Tap] = {}
     given = []
     for number, (at, values, k) in enumerate(every):
         time_us, own = at * _US, []
@@ -50,16 +63,23 @@ def step(
             for attribute, value in enumerate(values):
                 owners = index.get((attribute, value))
                 if owners:
-                    own.append((attribute, owners, tap, row))
+                    own.append(
+                        (
+                            taps.setdefault((tap, attribute, value), _Tap(attribute, tap, owners)),
+                            row,
+                        )
+                    )
         given.append(own)
     with frozen():
         found, begun = 0, time.process_time()
         for first in range(0, len(given), size):
             touched = set()
             for own in given[first : first + size]:
-                for attribute, owners, tap, row in own:
-                    groups[attribute].offer(owners, tap, row)
-                    touched.add(attribute)
+                for to, row in own:
+                    if to.channel is None:
+                        to.channel = Channel(to.owners)
+                    groups[to.attribute].offer(to.channel, to.place, row)
+                    touched.add(to.attribute)
             watermark = every[min(first + size, len(every)) - 1][0] * _US
             for attribute in touched:
                 found += len(groups[attribute].decided(watermark))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from broker.join.candidates import Candidate, Found
 from broker.join.one_block import Tapped
+from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
@@ -92,7 +93,7 @@ class Arriving:
         late = seen if row.base == row.doc else None
         for every, block in tap.groups.values():
             if every.takes(row.end, late):
-                memory.share(every, block, row, (ALL,))
+                memory.share(every, block, row, Channel([ALL]))
         for pattern in tap.alone():
             if memory.offer(pattern, row, seen, pattern.pending):
                 memory.touched[pattern.number] = pattern

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from broker.model import UNBOUNDED
+from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.standing import Member, Together
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
@@ -188,8 +190,18 @@ def kind(subscription: Subscription, entry: Entry) -> object:
     return (subscription.canonical.number, entry._replace(number=0))
 
 
-Share = tuple[Group, Block, Sequence[Live]]
-"""A group, one of its blocks, and those of its patterns that take what comes for it."""
+class Share(NamedTuple):
+    """A group, one of its blocks, and those of its patterns that take what comes for it: all of
+    them are one channel."""
+
+    group: Group
+    block: Block
+    patterns: list[Live]
+    channel: Channel
+
+    def of(self, owners: list[int]) -> Channel:
+        """The channel of these of its patterns."""
+        return self.channel if len(owners) == len(self.patterns) else Channel(owners)
 
 
 @dataclass(slots=True, eq=False)
@@ -223,13 +235,16 @@ class Tap:
         """Its patterns by the groups that they are in, and the blocks that it is for."""
         if self._shares is None:
             self._alone = [each for each in self.patterns.values() if each.group is None]
-            found: dict[tuple[int, int], tuple[Group, Block, list[Live]]] = {}
+            found: dict[tuple[int, int], Share] = {}
             for pattern in self.patterns.values():
                 group = pattern.group
                 for block in pattern.own[self.name] if group is not None else ():
                     assert group is not None
-                    own = found.setdefault((group.number, block[0]), (group, block, []))
-                    own[2].append(pattern)
+                    key = (group.number, block[0])
+                    if key not in found:
+                        found[key] = Share(group, block, [], Channel([]))
+                    found[key].patterns.append(pattern)
+                    found[key].channel.owners.append(pattern.number)
             self._shares = [*found.values()]
         return self._shares
 

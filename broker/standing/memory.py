@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from broker.model import UNBOUNDED
+from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
 from broker.pattern.in_order.standing import Member
 from broker.pattern.instances import Row
@@ -105,14 +106,14 @@ class Memory:
         except TooMuch:
             return True
 
-    def share(self, group: Group, block: Block, row: TapRow, owners: Sequence[int]) -> None:
+    def share(self, group: Group, block: Block, row: TapRow, to: Channel) -> None:
         """Hand a row to patterns of a group, or ALL of them."""
         self.touched[group.number] = group
         place, query = block
         try:
-            group.standing.offer(owners, place, row_of(query, row, self.budget))
+            group.standing.offer(to, place, row_of(query, row, self.budget))
         except TooMuch:
-            group.standing.give_up(group.patterns if ALL in owners else owners)
+            group.standing.give_up(group.patterns if ALL in to.owners else to.owners)
 
     def share_rows(
         self, shares: Sequence[Share], rows: Sequence[TapRow], seen: Mapping[int, int]
@@ -121,11 +122,11 @@ class Memory:
         document came, of those that are not made of results."""
         for row in rows:
             late = seen.get(row.doc) if row.base == row.doc else None
-            for group, block, patterns in shares:
-                if group.takes(row.end, late):
-                    owners = self._taking(patterns, block, row)
+            for share in shares:
+                if share.group.takes(row.end, late):
+                    owners = self._taking(share.patterns, share.block, row)
                     if owners:
-                        self.share(group, block, row, owners)
+                        self.share(share.group, share.block, row, share.of(owners))
 
     def _taking(self, patterns: Sequence[Live], block: Block, row: TapRow) -> list[int]:
         """The numbers of those patterns of a group that a row is for, here and not elsewhere; they

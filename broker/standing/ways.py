@@ -30,14 +30,14 @@ class _End:
     says whether the lateness of these patterns has changed."""
 
     __slots__ = (
-        *("alone", "first_doc", "group", "moved", "names", "patterns", "place", "reader"),
-        *("standing", "written"),
+        *("alone", "channel", "first_doc", "group", "moved", "names", "patterns", "place"),
+        *("share", "standing", "written"),
     )
 
     def __init__(self, share: Share, nodes: tuple[int, ...]) -> None:
-        self.group, (self.place, query), self.patterns = share
+        self.share = share
+        self.group, (self.place, query), self.patterns, self.channel = share
         self.standing = self.group.standing
-        self.reader = self.standing.shared.readers[self.place]
         self.moved = self.group.entry.floor is not None
         self.alone = self.patterns[0] if len(self.patterns) == 1 else None
         self.first_doc = max([each.entry.first_doc for each in self.patterns])
@@ -164,12 +164,12 @@ class Ways:
                     owners = memory.taking(arrives.patterns, base, end)
                     if not owners:
                         continue
-                    arrives.standing.offer(owners, arrives.place, row)
+                    arrives.standing.offer(arrives.share.of(owners), arrives.place, row)
                 else:
                     if pattern.newest < end:
                         pattern.newest = end
                     if pattern.standing is None:
                         memory.standing(pattern)
-                    arrives.standing.offer_one(pattern.number, arrives.reader, row)
+                    arrives.standing.offer(arrives.channel, arrives.place, row)
                 touched[arrives.group.number] = arrives.group
         return True

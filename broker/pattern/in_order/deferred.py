@@ -1,20 +1,21 @@
-"""What comes to many queries before their last block: noted once, and given to each when it is
-asked.
+"""What comes to many queries is one event for all of them, and is only noted before their last
+block.
 
-Where many queries of a form have their first blocks in common, a document of these says nothing
-until one for the last block comes, to most of them never. So it stands once in a log of the queries
-that take it, as RUMOR shares prefixes, and a query has what is in its logs only before its next
-own document, in the order in which it would have had it. What no match can contain by then is never
-given to anybody.
+A document for the first blocks of a query says nothing until one for its last block comes, to most
+of very many queries never. So it stands once in the log of a *channel*, which are the queries that
+take it, as RUMOR shares prefixes. A query has what is in its logs only before a document of its own
+that may complete something, in the order in which it would have had it. What no match can contain
+by then is never given to anybody. A document for the last block comes to those of its channel
+alone for which something waits, or is in a log and came before.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from typing import Any
 
-from broker.pattern.in_order.events import ALL, Event, tie_of
+from broker.pattern.in_order.channels import Channel, Offered
+from broker.pattern.in_order.events import Event, Reader, tie_of
 from broker.pattern.in_order.forms import Form, Iterated, Lacking
 from broker.pattern.in_order.group_forms import Grouping
 from broker.pattern.in_order.held import FOR_EVER
@@ -22,12 +23,6 @@ from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
-
-_FEW = 4
-"""So many are looked through as fast as they are looked up."""
-
-_Logged = tuple[int, Event]
-"""When it was noted, as a number, and the event, of which the owner is the log."""
 
 
 def last_place(form: Form, kept: Window) -> int:
@@ -60,111 +55,103 @@ def _is_by_value(form: Form) -> bool:
 
 
 class Deferred:
-    """The logs, by numbers below ALL, and what of them each query has had."""
+    """What is in the logs of channels, and what of it each query has had."""
 
-    def __init__(self, form: Form, kept: Window) -> None:
+    def __init__(self, form: Form, kept: Window, readers: Iterable[Reader]) -> None:
         self.last = last_place(form, kept)
         self._kept = kept
+        self._readers = {reader.place: reader for reader in readers}
         self._by_value = _is_by_value(form)
         self._at_once = isinstance(form, Listed)
         self._latest = -FOR_EVER
         """The latest beginning of a document for the last block; of lists, which look both ways."""
-        self._known: dict[tuple[int, ...], int] = {}
-        self._owners: dict[int, Collection[int]] = {}
-        self._logs: dict[int, dict[object, list[_Logged]]] = {}
-        self._of: dict[int, list[int]] = {}
+        self._of: dict[int, Channel | list[Channel]] = {}
+        """By query the channels with something in their logs; of most queries one."""
         self._from: dict[int, int] = {}
         """By query, the arrival up to which it has had everything."""
-        self._had: dict[tuple[int, int, object], int] = {}
-        """By query, log and value, the number of the last one that it has had."""
-        self._number, self._next = 0, ALL
         self._first = FOR_EVER
         """Nothing that is noted ended before."""
 
-    def log(self, owners: Collection[int]) -> int:
-        """The number of the log of what comes to these queries."""
-        key = tuple(owners)
-        number = self._known.get(key)
-        if number is None:
-            self._next -= 1
-            number = self._known[key] = self._next
-            self._owners[number] = key if len(key) <= _FEW else frozenset(key)
-            self._logs[number] = {}
-            of = self._of
-            for owner in key:
-                known = of.get(owner)
-                if known is None:
-                    of[owner] = [number]
-                else:
-                    known.append(number)
-        return number
-
     def forget(self, owner: int, arrival: int) -> None:
         """A query has had, in another way, all that came up to now."""
-        if owner in self._of:
+        if self.last:
             self._from[owner] = arrival
 
-    def _value(self, event: Event) -> object:
-        key = event[4]
-        return key[1] if self._by_value and isinstance(key, tuple) else None
-
-    def given(self, ready: list[Event]) -> list[Event]:
-        """What is decided now, of which logged events come only to queries to which others come;
-        and before them what these have not had."""
-        if not self._known:
-            self._see(ready)
-            return ready
-        if self._at_once:
-            ready = sorted(ready)
-        asked = self._asked(ready)
-        self._see(ready)
-        found: list[Event] = []
-        for owner, values in asked.items():
-            found += self._not_had(owner, values)
-        for event in ready:
-            log = event[3]
-            if log >= ALL:
-                found.append(event)
-                continue
-            self._number += 1
-            value = self._value(event)
-            logged = self._logs[log]
-            if value in logged:
-                logged[value].append((self._number, event))
-            else:
-                logged[value] = [(self._number, event)]
-            if event[-1].end < self._first:
-                self._first = event[-1].end
-            # Either may be very many: all that take it, and all that are asked.
-            owners = self._owners[log]
-            few, many = (owners, asked) if len(owners) < len(asked) else (asked, owners)
-            for owner in few:
-                if owner in many and value in asked[owner] and event[1] > self._from.get(owner, 0):
-                    found.append(for_owner(event, owner))
-        for owner, values in asked.items():
-            self._has_had(owner, values)
-        return found
-
-    def _asked(self, ready: Iterable[Event]) -> dict[int, set[object]]:
-        """The values of what is decided now of those queries that have not had something, or may
-        not have."""
-        found: dict[int, set[object]] = {}
-        for event in ready:
-            owner = event[3]
-            if owner in self._of:
-                value, known = self._value(event), found.get(owner)
-                if known is None:
-                    found[owner] = {value}
+    def given(self, ready: Sequence[Offered], waiting: Container[int]) -> list[Event]:
+        """What is decided now, of which logged events come only to queries to which others come,
+        and before them; `waiting` are those for which something waits."""
+        last, at_once = self.last, self._at_once
+        if not self._of and all(type(event[3]) is int for event in ready):
+            found = [*ready]
+        else:
+            found = []
+            gave: set[int] = set()
+            for event in sorted(ready) if at_once else ready:
+                if type(event[3]) is int:
+                    if event[3] in self._of:
+                        found += self._before(event)
+                    gave.add(event[3])
+                    found.append(event)
+                elif event[2] < last:
+                    self._note(event)
+                    if at_once and event[-1].end < self._latest:
+                        for owner in event[3].owners:  # it may be what completes a match
+                            found += self._not_had(owner, event[4])
                 else:
-                    known.add(value)
-            elif owner < ALL and self._at_once and event[-1].end < self._latest:
-                for each in self._owners[owner]:  # it may be what completes a match
-                    found.setdefault(each, set()).add(self._value(event))
+                    self._complete(event, waiting, gave, found)
+        if at_once:
+            self.saw([event[-1] for event in ready if event[2] == last])
         return found
 
-    def _see(self, events: Iterable[Event]) -> None:
-        if self._at_once:
-            self.saw([event[-1] for event in events if event[2] == self.last])
+    def _complete(
+        self, event: Offered, waiting: Container[int], gave: set[int], found: list[Event]
+    ) -> None:
+        """A document for the last block: give it to the queries of its channel for which it may
+        complete something, those for which something waits and those to which something was given
+        now among them."""
+        at_once, of, since, row = self._at_once, self._of, self._from, event[-1]
+        for owner in event[3].owners:
+            goes_on = at_once or owner in waiting or owner in gave
+            if not goes_on and owner not in of:
+                continue  # nothing has come to it
+            before = self._not_had(owner, event[4], FOR_EVER if goes_on else row.start)
+            if not goes_on and not before:
+                continue
+            gave.add(owner)
+            found += before
+            if not since or event[1] > since.get(owner, 0):
+                found.append(self._readers[event[2]].for_owner(event, owner))
+
+    def _before(self, event: Offered) -> list[Event]:
+        """What a query has not had before an event of its own."""
+        owner, key = event[3], event[4]
+        return self._not_had(owner, key[1] if isinstance(key, tuple) else None)
+
+    def _note(self, event: Offered) -> None:
+        """Add an event to the log of its channel."""
+        channel: Channel = event[3]
+        if not (channel.events or channel.by):
+            of = self._of
+            for owner in channel.owners:
+                known = of.get(owner)
+                if known is None:
+                    of[owner] = channel
+                elif isinstance(known, list):
+                    known.append(channel)
+                else:
+                    of[owner] = [known, channel]
+        log = channel.log(event[4]) if self._by_value else channel
+        if log.events is None:
+            log.events = [event]
+        else:
+            log.events.append(event)
+        end = event[-1].end
+        if end < self._first:
+            self._first = end
+
+    def _channels(self, owner: int) -> Sequence[Channel]:
+        known = self._of.get(owner, ())
+        return (known,) if isinstance(known, Channel) else known
 
     def saw(self, rows: Iterable[Row]) -> None:
         """Documents come for the last block."""
@@ -172,73 +159,73 @@ class Deferred:
 
     def rest(self, owner: int) -> list[Event]:
         """All that a query has not had, which it has then."""
-        values = {value for log in self._of.get(owner, ()) for value in self._logs[log]}
-        found = [*self._not_had(owner, values)]
-        self._has_had(owner, values)
-        return found
+        values = {value for channel in self._channels(owner) for value in channel.by or (None,)}
+        every = [self._not_had(owner, value) for value in values]
+        return sorted([event for events in every for event in events])
 
-    def own(self, owner: int, events: Mapping[int, Sequence[Event]]) -> list[Event]:
-        """The events of a query among these by query and log, which are not noted yet."""
-        found = [*events.get(owner, ())]
-        for log in self._of.get(owner, ()):
-            found += [for_owner(e, owner) for e in events.get(log, ()) if self._concerns(e, owner)]
+    def own(
+        self,
+        owner: int,
+        events: Mapping[int | Channel, Sequence[Offered]],
+        channels: Iterable[Channel],
+    ) -> list[Event]:
+        """The events of a query among these by query and channel, of which it is in some; they are
+        not noted yet."""
+        since = self._from.get(owner, 0)
+        found: list[Any] = [*events.get(owner, ())]
+        for channel in channels:
+            for event in events[channel]:
+                if event[1] > since:
+                    found.append(self._readers[event[2]].for_owner(event, owner))
         found.sort()
         return found
 
-    def _concerns(self, event: Event, owner: int) -> bool:
-        return owner in self._owners[event[3]] and event[1] > self._from.get(owner, 0)
+    def _not_had(self, owner: int, value: object, start: int = FOR_EVER) -> list[Event]:
+        """What there is of a value in the logs of a query that it has not had, which it has then;
+        nothing if none of it ended before a time."""
+        known = self._of.get(owner)
+        if known is None:
+            return []
+        found: Sequence[Offered]
+        if isinstance(known, Channel) and not self._by_value:
+            found = known.not_had(owner, start)
+            if found:
+                known.has_had(owner)
+        else:
+            found = self._of_several(owner, value, start)
+        since = self._from.get(owner, 0) if self._from else 0
+        readers = self._readers
+        return [readers[each[2]].for_owner(each, owner) for each in found if each[1] > since]
 
-    def _not_had(self, owner: int, values: Collection[object]) -> Iterator[Event]:
-        found: list[_Logged] = []
-        since = self._from.get(owner, 0)
-        for log in self._of.get(owner, ()):
-            logged = self._logs[log]
-            for value in values if len(values) < len(logged) else [*logged]:
-                known = logged.get(value)
-                if known and value in values:
-                    had = self._had.get((owner, log, value), 0)
-                    found += known[bisect_right(known, had, key=_first) :]
-        found.sort(key=_first)
-        return (for_owner(event, owner) for _, event in found if event[1] > since)
+    def _of_several(self, owner: int, value: object, start: int) -> list[Offered]:
+        """The same of several logs, as they came."""
+        logs: Iterable[Channel | None] = self._channels(owner)
+        if self._by_value:
+            logs = [each.by.get(value) if each.by else None for each in self._channels(owner)]
+        several = [log for log in logs if log and log.not_had(owner)]
+        if not any(log.not_had(owner, start) for log in several):
+            return []
+        found: list[Offered] = []
+        for log in several:
+            found += log.not_had(owner)
+            log.has_had(owner)
+        if len(several) > 1:
+            found.sort()
+        return found
 
-    def _has_had(self, owner: int, values: Collection[object]) -> None:
-        for log in self._of.get(owner, ()):
-            for value in values:
-                if value in self._logs[log]:
-                    self._had[owner, log, value] = self._number
-
-    def expire(self, watermark: int, pending: Collection[int]) -> None:
-        """Drop what no match can contain any more, and logs in which nothing is, but for those that
-        are `pending`."""
-        if self._kept is None:
-            return
-        horizon = watermark - self._kept
-        if horizon <= self._first:
-            return
-        self._first = horizon
-        for logged in self._logs.values():
-            for value, known in [*logged.items()]:
-                left = [each for each in known if each[1][-1].end >= horizon]
+    def expire(self, watermark: int, pending: Collection[Offered]) -> None:
+        """Drop what no match can contain any more; `pending` are not noted yet."""
+        horizon = -FOR_EVER if self._kept is None else watermark - self._kept
+        if horizon > self._first:
+            self._first = horizon
+            for channel in {channel for owner in self._of for channel in self._channels(owner)}:
+                channel.expire(horizon)
+            for owner in [*self._of]:
+                left = [channel for channel in self._channels(owner) if channel]
                 if left:
-                    logged[value] = left
+                    self._of[owner] = left[0] if len(left) == 1 else left
                 else:
-                    del logged[value]
-        for key, log in [*self._known.items()]:
-            if not self._logs[log] and log not in pending:
-                del self._known[key], self._owners[log], self._logs[log]
-        self._of = {}
-        for log, owners in self._owners.items():
-            for owner in owners:
-                self._of.setdefault(owner, []).append(log)
-        self._from = {owner: at for owner, at in self._from.items() if owner in self._of}
-        self._had = {k: had for k, had in self._had.items() if k[2] in self._logs.get(k[1], ())}
-
-
-def for_owner(event: Event, owner: int) -> Event:
-    """The event of a log for a query."""
-    time, arrival, place, _, key, number, row = event
-    own = (owner, *key[1:]) if isinstance(key, tuple) else owner
-    return (time, arrival, place, owner, own, number, row)
-
-
-_first = itemgetter(0)
+                    del self._of[owner]
+        if self._from:
+            since = min([event[1] for event in pending], default=FOR_EVER)
+            self._from = {o: at for o, at in self._from.items() if o in self._of or at >= since}

@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.pattern.in_order.asking import Asked, Number, Test, Tie, test_of
 from broker.pattern.in_order.chain_forms import Following
+from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.forms import Form, Iterated, Lacking, Paired
 from broker.pattern.in_order.group_forms import Grouping
 from broker.pattern.in_order.list_forms import Listed
@@ -74,11 +75,28 @@ class Reader:
         time = row.start if self._starts else row.end
         return (time, arrival, self.place, owner, key, 0.0 if of is None else of(row), row)
 
-    def for_owner(self, event: Event, owner: int, arrival: int) -> Event:
-        """The same row for another query."""
-        time, _, place, _, key, number, row = event
-        own = (owner, *key[1:]) if isinstance(key, tuple) else owner
-        return (time, arrival, place, owner, own, number, row)
+    def offered(self, to: Channel, arrival: int, row: Row) -> Offered | None:
+        """The event that a row is for a channel; None for what no match contains."""
+        for test in self._tests:
+            if not test(row):
+                return None
+        path = self._path
+        value = None if path is None else row.values[path][0]
+        return (row.start if self._starts else row.end, arrival, self.place, to, value, 0.0, row)
+
+    def for_owner(self, event: Offered, owner: int) -> Event:
+        """The event of a channel for one of its queries."""
+        time, arrival, place, _, value, _, row = event
+        key = key_of(owner, value, self._stage)
+        return (
+            time,
+            arrival,
+            place,
+            owner,
+            key,
+            0.0 if self._number is None else self._number(row),
+            row,
+        )
 
 
 def key_of(owner: int, value: str | None, stage: int) -> Key:

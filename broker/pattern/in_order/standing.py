@@ -12,8 +12,9 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
 
+from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.deferred import Deferred
-from broker.pattern.in_order.events import ALL, Candidate, Event, Reader
+from broker.pattern.in_order.events import ALL, Candidate, Event
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_beyond, due_from
@@ -41,14 +42,18 @@ class Together:
         self._spending = Spending(budget)
         self._since: dict[int, int] = {}
         self._matcher = shared.matcher(self._spending, self._since)
-        self._arrived: list[Event] = []
+        self._waiting = self._matcher.owners()
+        """The queries for which something may wait."""
+        self._arrived: list[Offered] = []
         """Rows that it has not looked at."""
-        self._future: list[Event] = []
+        self._future: list[Offered] = []
         """A heap of rows whose times are to come."""
         self._arrival = 0
-        self._waits: dict[int, list[Event]] | None = None
-        """The rows whose times are to come by query, where somebody has asked."""
-        self._deferred = Deferred(shared.form, shared.plan.kept)
+        self._waits: dict[int | Channel, list[Offered]] | None = None
+        """The rows whose times are to come by query or channel, where somebody has asked."""
+        self._takers: dict[int, list[Channel]] = {}
+        """By query its channels among these."""
+        self._deferred = Deferred(shared.form, shared.plan.kept, shared.readers.values())
         self._keeping = Keeping(shared.plan, known) if looks_at_several(shared.plan) else None
 
     def join(self, owner: int, first_doc: int) -> None:
@@ -60,36 +65,28 @@ class Together:
         self.drop((owner,))
         del self._since[owner]
 
-    def offer(self, owners: Collection[int], tap: int, row: Row) -> None:
+    def offer(self, to: Channel, tap: int, row: Row) -> None:
         """A row that queries take, or ALL of them, of a tap by its place in the plan. Those of one
         document come in the order of their nodes."""
-        reader, event, takers = self.shared.readers[tap], None, owners
-        if len(owners) > 1 and reader.place < self._deferred.last:
-            owners = (self._deferred.log(owners),)
-        for owner in owners:
-            self._arrival += 1
-            if event is not None:
-                self._arrived.append(reader.for_owner(event, owner, self._arrival))
-                continue
-            try:
-                event = reader.read(owner, self._arrival, row)
-            except TooMuch:
-                self.give_up(takers)
-                return
-            if event is None:
-                return
-            self._arrived.append(event)
-
-    def offer_one(self, owner: int, reader: Reader, row: Row) -> None:
-        """A row that one query takes, which a reader of the form reads."""
-        self._arrival = arrival = self._arrival + 1
+        reader, owners = self.shared.readers[tap], to.owners
+        self._arrival += 1
+        # What waits for one query that goes on anyhow is not worth noting.
+        alone = len(owners) == 1 and owners[0] in self._waiting
+        event: Offered | None
         try:
-            event = reader.read(owner, arrival, row)
+            if alone:
+                event = reader.read(owners[0], self._arrival, row)
+            else:
+                event = reader.offered(to, self._arrival, row)
         except TooMuch:
-            self.give_up((owner,))
+            self.give_up(owners)
             return
-        if event is not None:
+        if event is None:
+            return
+        if alone or self._deferred.last:
             self._arrived.append(event)
+        else:
+            self._arrived += [reader.for_owner(event, owner) for owner in owners]
 
     def give_up(self, owners: Iterable[int]) -> None:
         """Queries have more to try than they may."""
@@ -125,7 +122,9 @@ class Together:
         """The candidates of what is decided now; see `advance`."""
         if self.watermark is None or (watermark is not None and self.watermark < watermark):
             self.watermark = watermark
-        ready = self._deferred.given(self._ready())
+        ready: Sequence[Any] = self._ready()
+        if self._deferred.last:
+            ready = self._deferred.given(ready, self._waiting)
         self._arrived = []
         found: list[Candidate] = []
         if begins is None:
@@ -151,7 +150,7 @@ class Together:
         theirs = [(*e[:3], owner, owner, *e[5:]) for e in common if e[-1].base >= since]
         return sorted([*own, *theirs])
 
-    def _ready(self) -> list[Event]:
+    def _ready(self) -> list[Offered]:
         """What is decided now, in order of time; of a form that decides at once what has come."""
         if self.shared.at_once:
             return self._arrived
@@ -257,9 +256,10 @@ class Together:
         if common:
             self._forget((ALL,))
         others, self._arrived = self._arrived, []
+        everybody = Channel([ALL])
         for tap, several in common.items():
             for row in several:
-                self.offer((ALL,), tap, row)
+                self.offer(everybody, tap, row)
         for owner, rows in arrived.items():
             for tap, several in rows.items():
                 self._offer_all(owner, tap, several)
@@ -335,7 +335,7 @@ class Together:
         """Drop what no match can contain any more."""
         if watermark is not None:
             self._matcher.expire(watermark)
-            pending = {event[3] for event in (*self._arrived, *self._future)}
+            pending = [*self._arrived, *self._future]
             self._deferred.expire(watermark, pending)
             if self._keeping is not None:
                 self._keeping.expire(watermark)
@@ -350,8 +350,14 @@ class Together:
             self._waits = {}
             for event in sorted(self._future):
                 self._waits.setdefault(event[3], []).append(event)
+            self._takers = {}
+            for to in self._waits:
+                if isinstance(to, Channel):
+                    for each in to.owners:
+                        self._takers.setdefault(each, []).append(to)
         found: list[Candidate] = []
-        own = self._deferred.own(owner, self._waits)
+        takers = self._takers.get(owner, ())
+        own = self._deferred.own(owner, self._waits, takers)
         trial.take(self._with(own, self._waits.get(ALL, []), owner), found)
         trial.settle(NEVER, found)
         if trial.over:
@@ -365,8 +371,8 @@ class Together:
                 if identity not in seen:
                     seen.add(identity)
                     yield instance.due, instance
-        for each in ready:
-            yield due_beyond(each.instance.end), each.instance
+        for kept in ready:
+            yield due_beyond(kept.instance.end), kept.instance
 
 
 class Member:

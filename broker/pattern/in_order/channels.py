@@ -1,0 +1,84 @@
+"""Channels: queries that take the same documents, so that one event stands for all of them.
+
+RUMOR's channels: what flows to many queries flows once, and says to which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.instances import Row
+
+
+class Channel:
+    """The queries `owners`, and a log of what came to them and was only noted. Where documents are
+    found by a value, each value has a log in `by`. Before `events` there were some that have
+    `gone`; of all these each query has `had` so many, or all of them."""
+
+    __slots__ = ("by", "events", "gone", "had", "owners")
+
+    def __init__(self, owners: list[int]) -> None:
+        self.owners = owners
+        self.events: list[Offered] | None = None
+        self.by: dict[object, Channel] | None = None
+        self.gone = 0
+        self.had: dict[int, int] | int = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in its logs."""
+        return bool(self.events or self.by)
+
+    def log(self, value: object) -> Channel:
+        """The log of a value."""
+        if self.by is None:
+            self.by = {}
+        log = self.by.get(value)
+        if log is None:
+            log = self.by[value] = Channel(self.owners)
+        return log
+
+    def not_had(self, owner: int, start: int = FOR_EVER) -> Sequence[Offered]:
+        """What is in the log that a query has not had; nothing if the first of it ends at a time or
+        behind it."""
+        events = self.events
+        if not events:
+            return ()
+        had = self.had
+        count = had if isinstance(had, int) else had.get(owner, 0)
+        since = max(0, count - self.gone)
+        if since == len(events) or events[since][-1].end >= start:
+            return ()
+        return events[since:] if since else events
+
+    def has_had(self, owner: int) -> None:
+        """A query has had all that is in the log."""
+        count = self.gone + len(self.events or ())
+        if len(self.owners) == 1:
+            self.had = count
+        elif isinstance(self.had, int):
+            self.had = {owner: count}
+        else:
+            self.had[owner] = count
+
+    def expire(self, horizon: int) -> None:
+        """Drop what ended before a time, but for what is behind something else."""
+        for value, log in [*self.by.items()] if self.by else ():
+            log.expire(horizon)
+            if not log.events:
+                assert self.by is not None
+                del self.by[value]
+        count = 0
+        for event in self.events or ():
+            if event[-1].end >= horizon:
+                break
+            count += 1
+        if count and self.events is not None:
+            self.gone += count
+            self.events = self.events[count:] or None
+
+
+Offered = tuple[int, int, int, Any, Any, float, Row]
+"""An event of a query; or of a channel, which stands there instead of the query, the value of the
+tie, or None, instead of the key, and nothing instead of the number."""
