@@ -161,15 +161,16 @@ def main() -> None:
     quick = parser(__doc__).parse_args().quick
     count = 400 if quick else 1_200
     parts = [
-        "A sequence of four, the time of an event by the order of the search:",
-        quality(count),
+        "A sequence of four, the time of an event by the order of the search, over"
+        f" {count if quick else 4 * count:,} rows:",
+        quality(count if quick else 4 * count),
         "Planning to the end, and the cost beside that of the best tree; of 20 and 22 parts beside"
         " that of the default's:",
         planning(3 if quick else 9, _PARTS[:2] if quick else _PARTS),
         "Streams that drift: the rare block is the first, the last, the second, the third.",
         drifting(count // 2),
     ]
-    note = f"{count:,} rows a stream, in batches of {_BATCH}; CPU time of one thread."
+    note = f"Rows come in batches of {_BATCH}; CPU time of one thread."
     finish("planner", parts, quick, note)
 
 

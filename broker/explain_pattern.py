@@ -136,7 +136,7 @@ def _planned(plan: Plan, planner: Method) -> Iterator[str]:
             yield f"planned by {planner}, for {_ASSUMED} documents of each block"
             ordering = ordering_of(variant, seen, bool(plan.query.partition))
             counts = [float(_ASSUMED)] * len(variant.singles)
-            problem = problem_of(ordering, counts, lambda *_: _VALUES, 1.0)
+            problem = problem_of(ordering, counts, lambda *_: _VALUES)
             steps = steps_of(ordering, problem, made(problem, planner))
             yield from Planned(variant, steps, counted=False).lines(name)
 

@@ -20,9 +20,13 @@ from broker.pattern.setting import Setting
 from broker.pattern.statistics import Seen
 from broker.pattern.steps import Planned, Step
 from broker.pattern.values import path_text
+from broker.planner import Shape
 
 _LOOK = 64
 """Calls after which it is asked whether the selectivities have changed."""
+
+_CHANGED = 2.0
+"""The factor by which a selectivity has to change for plans to be made anew."""
 
 _PLANS = 256
 """Plans that are remembered: one for each order of magnitude of what there is."""
@@ -41,8 +45,10 @@ class Choices:
         partitioned = bool(setting.plan.query.partition)
         self._orderings = [ordering_of(v, self._seen, partitioned) for v in unit.variants]
         self._plans: dict[tuple[int, ...], list[Step]] = {}
+        self._shapes: dict[tuple[int, Shape], list[Step]] = {}
         self._calls = 0
-        self._rough: list[int] = []
+        self._planned_for: list[float] = []
+        """The selectivities of the conjuncts when the plans were last forgotten."""
         self.rests: list[list[Conjunct]] = [self._rest(each) for each in self._orderings]
         self._index(singles, partitioned)
 
@@ -108,12 +114,20 @@ class Choices:
     def _planned(self, number: int, pivot: int, arrivals: Arrivals) -> list[Step]:
         ordering, extent = self._orderings[number], self.unit.extent
         counts = counts_of(ordering.variant, pivot, arrivals, extent)
-        windows = 1.0 if extent is None else 1 + arrivals.spread / max(extent, 1)
-        problem = problem_of(ordering, counts, arrivals.distinct, windows)
-        steps = steps_of(ordering, problem, self.setting.shape(problem))
-        if self.setting.trace is not None:
-            self.setting.trace.plan(Planned(ordering.variant, steps))
-        return steps
+        windows = 0.0 if extent is None else arrivals.spread / max(extent, 1)
+        problem = problem_of(ordering, counts, arrivals.distinct, pivot, windows)
+        shape = self.setting.shape(problem)
+        trace = self.setting.trace
+        if trace is not None:  # which tells of each plan how many were expected
+            steps = steps_of(ordering, problem, shape)
+            trace.plan(Planned(ordering.variant, steps))
+            return steps
+        known = self._shapes.get((number, shape))
+        if known is None:
+            if len(self._shapes) >= _PLANS:
+                self._shapes.clear()
+            known = self._shapes[number, shape] = steps_of(ordering, problem, shape)
+        return known
 
     def _look(self) -> None:
         """Forget the plans when selectivities have changed."""
@@ -122,7 +136,10 @@ class Choices:
             return
         for each in self._seen.values():
             each.forget()
-        rough = [each.rough for each in self._seen.values()]
-        if rough != self._rough:
-            self._rough = rough
+        now = [each.selectivity for each in self._seen.values()]
+        if not self._planned_for or any(
+            not one / _CHANGED < other < one * _CHANGED
+            for one, other in zip(self._planned_for, now, strict=True)
+        ):
+            self._planned_for = now
             self._plans.clear()

@@ -123,7 +123,9 @@ def counts_of(variant: Variant, pivot: int, arrivals: Arrivals, extent: Window) 
     """How many instances there are for each place where `pivot` is the first that has a new one."""
     counts = []
     for place, item in enumerate(variant.singles):
-        old = 0.0 if place == pivot else _near(arrivals.old[item], extent)
+        # What came before cannot succeed what is new, unless that is late.
+        new = place == pivot or (pivot, place) in variant.before
+        old = 0.0 if new else _near(arrivals.old[item], extent)
         counts.append(old + len(arrivals.fresh[item]) if place >= pivot else old)
     return counts
 
@@ -132,10 +134,12 @@ def problem_of(
     ordering: Ordering,
     counts: Sequence[float],
     distinct: Callable[[Single, str], int],
-    windows: float,
+    pivot: int = 0,
+    windows: float = 0.0,
 ) -> Problem:
     """What is to be planned where there are so many instances for each place, of paths so many
-    `distinct` values, and what is there is spread over so many times the window of a match."""
+    `distinct` values, and what is new, from `pivot` on, comes over so many times the window of a
+    match."""
     singles = ordering.variant.singles
     pairs: dict[tuple[int, int], float] = {}
     attached: list[Attached] = []
@@ -149,14 +153,16 @@ def problem_of(
             pairs[low, high] = pairs.get((low, high), 1.0) * seen.selectivity
         elif mask:
             attached.append(Attached(mask, seen.selectivity))
-    # Of what comes over a longer time than a match may last, only what is near each other agrees.
-    every = (1 << len(singles)) - 1
-    equal = [(every, windows)] if windows > 1 else []
+    equal: tuple[tuple[int, float], ...] = ()
     if ordering.partitioned:
-        equal.append((every, float(max([distinct(item, PARTITION) for item in singles]))))
-    found = frozenset([(tie.one, tie.other) for tie in ordering.ties])
+        values = max([distinct(item, PARTITION) for item in singles])
+        equal = (((1 << len(singles)) - 1, float(values)),)
     return Problem(
-        *((*counts,), pairs, ordering.lists, (*equal,), (*attached,)), model="search", found=found
+        *((*counts,), pairs, ordering.lists, equal, (*attached,)),
+        model="search",
+        found=frozenset([(tie.one, tie.other) for tie in ordering.ties]),
+        old=(1 << pivot) - 1,
+        windows=windows,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import frexp
-
 from broker.pattern.plan import Conjunct
 
 _MEMORY = 4096
@@ -31,8 +29,3 @@ class Seen:
         if self.asked > _MEMORY:
             self.asked //= 2
             self.held //= 2
-
-    @property
-    def rough(self) -> int:
-        """The power of two of the selectivity: what has to change for a plan to be made anew."""
-        return frexp(self.selectivity)[1]

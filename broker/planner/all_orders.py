@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from broker.planner.deadline import Deadline
-from broker.planner.model import Problem
+from broker.planner.model import Problem, near
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,12 +90,20 @@ def sizes_of(problem: Problem) -> Floats:
     for members, values in problem.equal:
         powers = float(values) ** -np.maximum(np.arange(-1.0, number), 0.0)
         found *= powers[np.bitwise_count(masks & np.uint32(members))]
+    sides = np.uint32(problem.old), np.uint32(problem.whole & ~problem.old)
+    if problem.windows:
+        table = [
+            [near(old, new, problem.windows) for new in range(number + 1)]
+            for old in range(number + 1)
+        ]
+        found *= np.array(table)[tuple(np.bitwise_count(masks & side) for side in sides)]
     factorials = np.array([float(factorial(size)) for size in range(number + 1)])
     for items in problem.ordered:
-        for item in items:
-            if item.bit_count() > 1:
-                found *= factorials[np.bitwise_count(masks & np.uint32(item))]
-        found /= factorials[np.bitwise_count(masks & np.uint32(sum(items)))]
+        for side in sides:
+            for item in items:
+                if (item & side).bit_count() > 1:
+                    found *= factorials[np.bitwise_count(masks & np.uint32(item) & side)]
+            found /= factorials[np.bitwise_count(masks & np.uint32(sum(items)) & side)]
     for each in problem.attached:
         needs = np.uint32(each.needs)
         found[masks & needs == needs] *= each.factor

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from math import factorial
+from functools import cached_property, lru_cache
+from math import comb, factorial
 from typing import Literal
 
 Shape = int | tuple["Shape", "Shape"]
@@ -50,7 +50,9 @@ class Problem:
     before the next; lists in lists are further entries. `equal` are the masks of parts that agree
     in a value, each with how many values there are; of the pairs `found` one part is found by a
     value of the other. `last` is the part that is last in time, if one is: from it on the latency
-    counts, which has the weight `latency` beside the throughput.
+    counts, which has the weight `latency` beside the throughput. What there is of the parts `old`
+    (a mask) came within the last window, and what there is of the others comes after it, over so
+    many `windows`.
     """
 
     counts: tuple[float, ...]
@@ -62,6 +64,8 @@ class Problem:
     latency: float = 0.0
     model: Model = "partial matches"
     found: frozenset[tuple[int, int]] = frozenset()
+    old: int = 0
+    windows: float = 0.0
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -106,17 +110,15 @@ class Problem:
             together = (mask & members).bit_count()
             if together > 1:
                 found /= values ** (together - 1)
-        return found
+        return found * self.near(mask)
+
+    def near(self, mask: int) -> float:
+        """Which share of the combinations of these parts lies within a window."""
+        return near((mask & self.old).bit_count(), (mask & ~self.old).bit_count(), self.windows)
 
     def in_order(self, mask: int) -> float:
         """Which share of the combinations of these parts is in the order of the lists."""
-        found = 1.0
-        for items in self.ordered:
-            sizes = [(mask & item).bit_count() for item in items]
-            for size in sizes:
-                found *= factorial(size)
-            found /= factorial(sum(sizes))
-        return found
+        return _in_order(self.ordered, self.old, mask)
 
     def _factor(self, mask: int) -> float:
         found = 1.0
@@ -224,6 +226,31 @@ class Problem:
         if self.latency and self.last is not None and mask >> self.last & 1:
             found += self.latency * self.size(bit)
         return found
+
+
+@lru_cache(1 << 14)
+def _in_order(lists: tuple[tuple[int, ...], ...], old: int, mask: int) -> float:
+    """In each list what is old comes first, and either side of it is in any order of its own."""
+    found = 1.0
+    for items in lists:
+        for side in (mask & old, mask & ~old):
+            sizes = [(side & item).bit_count() for item in items]
+            for size in sizes:
+                found *= factorial(size)
+            found /= factorial(sum(sizes))
+    return found
+
+
+@lru_cache(1 << 10)
+def near(old: int, new: int, windows: float) -> float:
+    """Which share of the combinations lies within a window, of so many instances that came at any
+    time of the last one and so many that come at any time of the next `windows`."""
+    if not new or not windows:
+        return 1.0
+    if not old:
+        return 1.0 if windows <= 1 else (new - (new - 1) / windows) / windows ** (new - 1)
+    share = 1 / comb(old + new, old)
+    return share / windows**new if windows >= 1 else 1 - windows * (1 - share)
 
 
 def of_order(order: Sequence[int]) -> Shape:

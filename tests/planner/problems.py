@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, permutations
 from random import Random
 
 from broker.planner import Attached, Problem, Shape, parts_of
+from broker.planner.model import near
 
 
 def random_problem(random: Random, number: int, latency: bool = False) -> Problem:
@@ -29,11 +31,16 @@ def random_problem(random: Random, number: int, latency: bool = False) -> Proble
         for _ in range(random.randint(0, 2))
     )
     last = random.randrange(number) if latency else None
-    return Problem(counts, pairs, ordered, equal, attached, last, 3.0 if latency else 0.0)
+    found = Problem(counts, pairs, ordered, equal, attached, last, 3.0 if latency else 0.0)
+    if random.random() < 0.5:
+        pivot = random.randrange(number)
+        return replace(found, old=(1 << pivot) - 1, windows=random.choice((0, 0.5, 3)))
+    return found
 
 
 def counted(problem: Problem, parts: Sequence[int]) -> float:
-    """How many partial matches there are; the share in order is counted among all orders."""
+    """How many partial matches there are; the share in order is counted among all orders in which
+    what is old comes first."""
     mask = sum(1 << part for part in parts)
     found = 1.0
     for part in parts:
@@ -44,10 +51,16 @@ def counted(problem: Problem, parts: Sequence[int]) -> float:
         together = [part for part in parts if members >> part & 1]
         for _ in together[1:]:
             found /= values
+    old = sum(problem.old >> part & 1 for part in parts)
+    found *= near(old, len(parts) - old, problem.windows)
     for each in problem.attached:
         if not each.needs & ~mask:
             found *= each.factor
-    orders = [*permutations(parts)]
+    orders = [
+        order
+        for order in permutations(parts)
+        if [*order] == sorted(order, key=lambda part: ~problem.old >> part & 1)
+    ]
     return found * sum(_in_order(problem, order) for order in orders) / len(orders)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from broker.planner import Attached, Problem, of_order, parts_of, plan
@@ -34,6 +36,28 @@ def test_equal_values_leave_one_in_v_for_each_but_the_first() -> None:
     equal = Problem((10.0, 10.0, 10.0), equal=((0b111, 5.0),))
     assert equal.size(0b111) == pytest.approx(1000 / 25)
     assert equal.size(0b100) == 10
+
+
+def test_all_that_is_old_comes_before_all_that_is_new() -> None:
+    listed = Problem((6.0,) * 4, ordered=((1, 2, 4, 8),), old=0b0011)
+    assert listed.size(0b0011) == pytest.approx(36 / 2)
+    assert listed.size(0b0110) == pytest.approx(36)
+    assert listed.size(0b1111) == pytest.approx(1296 / 4)
+
+
+@pytest.mark.parametrize("windows", [0.4, 1.0, 3.0])
+def test_the_share_within_a_window_is_what_is_counted(windows: float) -> None:
+    # Two come within the last window, two over the next ones, in this order.
+    random, tries = Random(5), 40_000
+    problem = Problem((1.0,) * 4, ordered=((1, 2, 4, 8),), old=0b0011, windows=windows)
+    for places in ([0, 1], [1, 2], [2, 3], [0, 1, 2], [1, 2, 3], [0, 1, 2, 3]):
+        found = 0
+        for _ in range(tries):
+            old = [random.random() - 1 for place in places if place < 2]
+            times = [*old, *[random.random() * windows for place in places if place >= 2]]
+            found += times == sorted(times) and times[-1] - times[0] <= 1
+        expected = problem.size(sum(1 << place for place in places))
+        assert found / tries == pytest.approx(expected, rel=0.2), places
 
 
 def test_latency_counts_what_stands_behind_the_last_in_time() -> None:
