@@ -321,16 +321,10 @@ _KINDS = (
 
 def _row(document: Document, arrived: int) -> DocumentRow:
     """A document as stage 1 takes it; one without a timestamp has that of its arrival."""
-    source = document.source if document.source is not None else document.streams[0]
-    stamp = document.timestamp
-    return DocumentRow(
-        source=source,
-        id=document.id,
-        streams=document.streams,
-        timestamp=arrived if stamp is None else to_microseconds(stamp),
-        dated=stamp is not None,
-        seq=document.seq,
-        revision=document.revision,
-        xml=document.xml if isinstance(document.xml, bytes) else encode_text(document.xml),
-        place=f"{source}/{document.id}",
-    )
+    id, streams, stamp = document.id, document.streams, document.timestamp
+    source = document.source if document.source is not None else streams[0]
+    timestamp = arrived if stamp is None else to_microseconds(stamp)
+    xml = document.xml if isinstance(document.xml, bytes) else encode_text(document.xml)
+    # By place, which takes two thirds of the time.
+    given = (source, id, streams, timestamp, stamp is not None, document.seq, document.revision)
+    return DocumentRow(*given, xml, None, f"{source}/{id}")

@@ -191,7 +191,7 @@ class Check:
         return Check, (self.index, self.test, self.constant)
 
 
-_HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
+HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
     _Comparator.EQUAL: operator.eq,
     _Comparator.LESS: operator.lt,
     _Comparator.AT_MOST: operator.le,
@@ -201,12 +201,7 @@ _HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
     Search.STARTS_WITH: str.startswith,
     Search.ENDS_WITH: str.endswith,
 }
-
-
-def holds(check: Check, values: Sequence[str | float]) -> bool:
-    """Whether an atom holds for its subject's values at a node."""
-    test, constant = _HOLDS[check.test], check.constant
-    return any(test(value, constant) for value in values)
+"""Whether a value and a constant satisfy a test."""
 
 
 def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:

@@ -10,7 +10,7 @@ from lxml import etree
 
 from xscl.functions.table import to_number
 from xscl.interruption import PENDING, check
-from xscl.stage1.constants import Check, ConstantIndex, Satisfied, holds, satisfied_by
+from xscl.stage1.constants import HOLDS, Check, ConstantIndex, Satisfied, satisfied_by
 from xscl.stage1.document import (
     ELEMENT_BITS,
     TEXT_NODE,
@@ -164,8 +164,9 @@ class Walk:
     def _depths(self, group: Group, entry: Entry) -> Sequence[int]:
         """The positions of var1 of an edge among the open nodes, of which the last is var2."""
         if group.fixed:
+            length = group.length
             for step, test in entry.tests:
-                if not self._passes(test, group.at(step + 1)):
+                if not self._passes(test, step - length):  # which is `group.at(step + 1)`
                     return ()
             return (group.at(group.depth),)
         if group.filtered:
@@ -226,9 +227,17 @@ class Walk:
 
     def _passes(self, test: Tried | Check, depth: int) -> bool:
         """Whether a filter holds at an open node."""
-        if isinstance(test, Check):
-            return holds(test, self._values(test.index, depth))
         number, context = self.open[depth]
+        if isinstance(test, Check):
+            index = test.index
+            values = self.values.get((index, number))
+            if values is None:
+                assert context is not None
+                values = self.values[index, number] = index.values(context)
+            compare, constant = HOLDS[test.test], test.constant
+            if len(values) == 1:
+                return compare(values[0], constant)
+            return any(compare(value, constant) for value in values)
         key = (test, number)
         passed = self.passed.get(key)
         if passed is None:
@@ -243,13 +252,3 @@ class Walk:
         assert isinstance(root, etree._Element)
         tree = tree_of(root)
         return test.around(tree, tree.at(number), 1, 1)
-
-    def _values(self, index: ConstantIndex, depth: int) -> Sequence[str | float]:
-        """The values of a subject at an open node."""
-        number, context = self.open[depth]
-        key = (index, number)
-        values = self.values.get(key)
-        if values is None:
-            assert context is not None
-            values = self.values[key] = index.values(context)
-        return values
