@@ -55,14 +55,22 @@ def stored_documents(run: Sequence[Admitted]) -> list[StoredDocument]:
 def witness_rows(run: Sequence[Admitted], rows: pa.Table) -> pa.Table:
     """The witness rows of a run, with document numbers and times: the columns of `rl`."""
     last = {a.document.doc: a for a in run}.values()
-    of_document = np.array([(d.doc, d.base, d.start, d.end) for _, d, *_ in last], np.int64)
+    documents = [a.document for a in last]
     places = [a.position for a in last]
-    behind = max(places) + 1
-    index = np.full(behind + 1, -1)
-    index[places] = np.arange(len(places))
-    of_row = index[np.minimum(rows.column("position").to_numpy(), behind)]
-    chosen = of_row >= 0
-    if not chosen.all():
-        rows, of_row = rows.filter(pa.array(chosen)), of_row[chosen]
-    numbers = [pa.array(column) for column in of_document.T[:, of_row]]
+    of_row = rows.column("position").to_numpy()
+    if places != [*range(len(places))] or (len(of_row) and of_row.max() >= len(places)):
+        behind = max(places) + 1
+        index = np.full(behind + 1, -1)
+        index[places] = np.arange(len(places))
+        of_row = index[np.minimum(of_row, behind)]
+        chosen = of_row >= 0
+        if not chosen.all():
+            rows, of_row = rows.filter(pa.array(chosen)), of_row[chosen]
+    columns = (
+        [d.doc for d in documents],
+        [d.base for d in documents],
+        [d.start for d in documents],
+        [d.end for d in documents],
+    )
+    numbers = [pa.array(np.array(column, np.int64)[of_row]) for column in columns]
     return pa.Table.from_arrays([*numbers, *rows.columns[1:]], schema=WITNESS_ROWS)

@@ -24,23 +24,16 @@ from broker.model import UNBOUNDED
 from broker.state.kept_documents import KeptDocuments
 from broker.state.queried_relations import QueriedRelations
 from broker.state.statements import Statements
-from broker.state.stored_documents import Identity, Interval, Newest, StoredDocument
+from broker.state.stored_documents import (
+    COLUMNS,
+    Identity,
+    Interval,
+    Newest,
+    StoredDocument,
+    columns_of,
+)
 
-_COLUMNS = {
-    "doc": pa.int64(),
-    "base": pa.int64(),
-    "key": pa.uint64(),
-    "source": pa.string(),
-    "id": pa.string(),
-    "streams": pa.list_(pa.string()),
-    "start": pa.int64(),
-    "end": pa.int64(),
-    "dated": pa.bool_(),
-    "xml": pa.binary(),
-}
-_DOCUMENTS = pa.struct([*_COLUMNS.items(), ("version", pa.int64())])
-"""A `StoredDocument`."""
-_DOCUMENT = ", ".join(f'"{name}"' for name in _COLUMNS)
+_DOCUMENT = ", ".join(f'"{name}"' for name in COLUMNS)
 _VERSIONED = "documents LEFT JOIN versions USING (doc)"
 _RECORD = 'doc, base, "start", "end", var1, var2, node1, node2, value'
 _AMONG = "IN (SELECT unnest(?::BIGINT[]))"
@@ -81,10 +74,9 @@ class MatchRelations:
         the documents, see `broker/statistics`."""
         if documents:
             self._oldest = min(self._oldest, *[document.end for document in documents])
-            # To make each column by itself takes twice as long for a single document.
-            *columns, _ = pa.array(documents, _DOCUMENTS).flatten()
+            columns = columns_of(documents)
             columns.append(pa.array(outlines or [0] * len(documents), pa.uint64()))
-            names = [*_COLUMNS, "outline"]
+            names = [*COLUMNS, "outline"]
             self._sql.insert("documents", pa.RecordBatch.from_arrays(columns, names))
             revised = [d for d in documents if d.version]
             if revised:

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
+
+import pyarrow as pa
+
+COLUMNS = {
+    "doc": pa.int64(),
+    "base": pa.int64(),
+    "key": pa.uint64(),
+    "source": pa.string(),
+    "id": pa.string(),
+    "streams": pa.list_(pa.string()),
+    "start": pa.int64(),
+    "end": pa.int64(),
+    "dated": pa.bool_(),
+    "xml": pa.binary(),
+}
+"""The columns of a document, as they stand in a `StoredDocument` too."""
+_XML = [*COLUMNS].index("xml")
+_BEFORE_XML = pa.struct([*COLUMNS.items()][:_XML])
 
 
 class StoredDocument(NamedTuple):
@@ -55,3 +75,15 @@ class Newest(NamedTuple):
     doc: int
     version: int
     said: tuple[int, bytes] | None
+
+
+def columns_of(documents: Sequence[StoredDocument]) -> list[pa.Array]:
+    """Documents as columns, in order of `COLUMNS`."""
+    # To make each column by itself takes twice as long for a single document.
+    columns: list[pa.Array] = pa.array([each[:_XML] for each in documents], _BEFORE_XML).flatten()
+    # Joined by Python, which gets the memory of the last batch again. Arrow makes a column of long
+    # values grow step by step, in pages that are new each time, which takes four times as long.
+    xml = [each.xml for each in documents]
+    ends = pa.array(accumulate(map(len, xml), initial=0), pa.int32())
+    buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(xml))]
+    return [*columns, pa.Array.from_buffers(pa.binary(), len(xml), buffers)]
