@@ -36,9 +36,9 @@ LOCAL = (
 )
 """A point on each arrow, and in each change of what is kept."""
 
-SPARK = (Kill(Aim("batch done", 2)),)
-"""Where the engine is ahead of Spark's checkpoint. Each kill is another start of Spark; `--long
-kills-spark` aims at all points."""
+SPARK = (Kill(Aim("batch done", 2)), Kill(Aim("batch begun", 2)))
+"""Where the engine is ahead of Spark's checkpoint, and where Spark counts as done what the engine has
+not. Each kill is another start of Spark; `--long kills-spark` aims at all points."""
 
 
 def test_killed_in_this_process(tmp_path: Path) -> None:
