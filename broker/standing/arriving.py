@@ -76,7 +76,7 @@ class Arriving:
             for doc, candidates in sorted(found[name].items()):
                 if PENDING:
                     check()
-                rows += tap.reader.rows(candidates, matched[doc])
+                rows += tap.reader.rows(name, candidates, matched[doc])
             memory.rows += rows
             tap.stored = True
             shares = tap.shares()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
@@ -20,7 +20,7 @@ from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.query.patterns import TAP, PatternQuery, TapQuery
 from broker.standing.results import Maker
-from broker.standing.taps import TapReader
+from broker.standing.taps import TapReader, reader_of
 from broker.state.pattern_tables import Entry
 
 Block = tuple[int, TapQuery]
@@ -216,6 +216,8 @@ class Tap:
     patterns: dict[int, Live] = field(default_factory=dict)
     groups: dict[int, tuple[Group, Block]] = field(default_factory=dict)
     stored: bool = False
+    branch: Any = None
+    """What `Ways` has made of it for the latest layout of its documents."""
     _reader: TapReader | None = None
     _shares: Sequence[Share] | None = None
     _alone: Sequence[Live] = ()
@@ -228,11 +230,19 @@ class Tap:
     def reader(self) -> TapReader:
         """What reads its documents, made for the first of them: most taps never have one."""
         if self._reader is None:
-            self._reader = TapReader(self.name, self.query, self.subscription)
+            self._reader = reader_of(self.query, self.subscription)
         return self._reader
 
     def shares(self) -> Sequence[Share]:
         """Its patterns by the groups that they are in, and the blocks that it is for."""
+        if self._shares is None and len(self.patterns) == 1:
+            (pattern,) = self.patterns.values()
+            group = pattern.group
+            self._alone, self._shares = (pattern,), ()
+            if group is not None:
+                self._alone, numbers = (), [pattern.number]
+                own = pattern.own[self.name]
+                self._shares = [Share(group, b, [pattern], Channel(numbers)) for b in own]
         if self._shares is None:
             self._alone = [each for each in self.patterns.values() if each.group is None]
             found: dict[tuple[int, int], Share] = {}
@@ -255,7 +265,7 @@ class Tap:
 
     def renew(self) -> None:
         """Its patterns, or their groups, have changed."""
-        self._shares = None
+        self._shares = self.branch = None
 
 
 class TapIndex:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any
+from weakref import WeakValueDictionary
 
 from broker.join.candidates import Candidate
 from broker.pattern.instances import Row, Tuples
@@ -30,10 +31,11 @@ Reader = Callable[[Node], list[str]]
 
 
 class TapReader:
-    """Reads rows of candidates, for one tap; `query` is that tap, but for its constants."""
+    """Reads rows of candidates, for taps that differ in their constants: `query` is one of them,
+    and `named` says where what they select is."""
 
-    def __init__(self, name: str, query: TapQuery, subscription: Subscription) -> None:
-        self.id = name
+    def __init__(self, query: TapQuery, named: Mapping[str, int]) -> None:
+        self._of = query, named
         lowering = Lowering(query.resolved.namespaces)
         place_of = {variable: place for place, variable in enumerate(query.variables)}
         self._readers = [
@@ -43,7 +45,6 @@ class TapReader:
         """The place of a variable and what reads a path from it; None: it is the variable
         itself."""
         self._partition = [_reader(path, lowering) for path in query.tap.partition]
-        named = subscription.delivery.named
         self._places = [named[name] for name in query.variables]
         self._node = named[query.node] if query.told_apart and query.node is not None else None
         self._plain = not self._partition and all(read is None for _, read in self._readers)
@@ -52,8 +53,8 @@ class TapReader:
         self._bare = self._places[0] if bare else None
         """The place of the variable of which the text is all that is read."""
 
-    def rows(self, found: Sequence[Candidate], document: Matched) -> list[TapRow]:
-        """The rows of the candidates of one document, one for each choice of nodes."""
+    def rows(self, tap: str, found: Sequence[Candidate], document: Matched) -> list[TapRow]:
+        """The rows of a tap for the candidates of one document, one for each choice of nodes."""
         if len(found) == 1:
             nodes: Sequence[Any] = found[0].chosen.nodes
             if self._bare is not None:
@@ -61,16 +62,16 @@ class TapReader:
                 text = document.texts.get(at)
                 if text is not None:
                     node = 0 if self._node is None else nodes[self._node]
-                    row = (self.id, of.doc, of.base, of.key, of.start, of.end, of.id, node, (at,))
+                    row = (tap, of.doc, of.base, of.key, of.start, of.end, of.id, node, (at,))
                     return [TapRow(*row, ((text,),))]
-            return [self._row(*self._nodes(nodes), document)]
+            return [self._row(tap, *self._nodes(nodes), document)]
         rows: dict[tuple[int, tuple[int, ...]], TapRow] = {}
         for candidate in found:
             chosen = self._nodes(candidate.chosen.nodes)
             if chosen not in rows:
                 if PENDING:
                     check()
-                rows[chosen] = self._row(*chosen, document)
+                rows[chosen] = self._row(tap, *chosen, document)
         return [rows[chosen] for chosen in sorted(rows)]
 
     def plain(self, found: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
@@ -89,7 +90,7 @@ class TapReader:
         # Most blocks have one variable.
         return node, (found[places[0]],) if len(places) == 1 else tuple([found[p] for p in places])
 
-    def _row(self, node: int, nodes: tuple[int, ...], document: Matched) -> TapRow:
+    def _row(self, tap: str, node: int, nodes: tuple[int, ...], document: Matched) -> TapRow:
         of, known = document.stored, document.texts
         read: list[tuple[str, ...]] = []
         for place, reader in self._readers:
@@ -103,7 +104,21 @@ class TapReader:
             at = document.context(node)
             read += [tuple(reader(at)) for reader in self._partition]
         texts = tuple(read)
-        return TapRow(self.id, of.doc, of.base, of.key, of.start, of.end, of.id, node, nodes, texts)
+        return TapRow(tap, of.doc, of.base, of.key, of.start, of.end, of.id, node, nodes, texts)
+
+
+_READERS: WeakValueDictionary[tuple[int, int], TapReader] = WeakValueDictionary()
+"""By what they are made of, which they have."""
+
+
+def reader_of(query: TapQuery, subscription: Subscription) -> TapReader:
+    """What reads the documents of a tap, which `subscription` finds: one for all that differ in
+    their constants."""
+    named = subscription.delivery.named
+    found = _READERS.get((id(query), id(named)))
+    if found is None:
+        found = _READERS[id(query), id(named)] = TapReader(query, named)
+    return found
 
 
 def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:

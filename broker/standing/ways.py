@@ -46,24 +46,22 @@ class _End:
 
 
 class _Branch:
-    """A tap: the node that is selected, those of its variables, those whose texts are read, and
-    where its rows arrive."""
+    """A tap, for documents in which the nodes `of` its query are these: the node that is selected,
+    those of its variables, those whose texts are read, and where its rows arrive."""
 
-    __slots__ = ("ends", "name", "node", "nodes", "read", "tap")
+    __slots__ = ("ends", "name", "node", "nodes", "of", "read", "tap")
 
     def __init__(
         self,
         tap: Tap,
-        node: int,
-        nodes: tuple[int, ...],
-        read: tuple[int, ...],
+        of: Sequence[int | None],
+        plain: tuple[int, tuple[int, ...], tuple[int, ...]],
         ends: Sequence[_End],
     ) -> None:
         self.tap = tap
         self.name = tap.name
-        self.node = node
-        self.nodes = nodes
-        self.read = read
+        self.of = of
+        self.node, self.nodes, self.read = plain
         self.ends = ends
 
 
@@ -116,12 +114,19 @@ class Ways:
 
     def _branch(self, tap: Tap, nodes: Sequence[int | None]) -> _Branch | None:
         """The part of a way that is for a tap, with the nodes of its query by place."""
+        if self._memory.owns is not None:
+            return None
+        known: _Branch | None = tap.branch
+        if known is not None and known.of == nodes:
+            return known
         plain = tap.reader.plain(nodes)
         shares = tap.shares()
-        if plain is None or tap.groups or tap.alone() or self._memory.owns is not None:
+        if plain is None or tap.groups or tap.alone():
             return None
-        node, chosen, read = plain
-        return _Branch(tap, node, chosen, read, [_End(share, chosen) for share in shares])
+        tap.branch = branch = _Branch(
+            tap, nodes, plain, [_End(share, plain[1]) for share in shares]
+        )
+        return branch
 
     def _go(
         self,

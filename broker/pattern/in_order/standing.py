@@ -378,10 +378,12 @@ class Together:
 class Member:
     """What one query of several waits for."""
 
+    __slots__ = ("_owner", "_spending", "_together")
+
     def __init__(self, together: Together, owner: int) -> None:
         self._together = together
         self._owner = owner
-        self._spending = Spending(UNCOUNTED)
+        self._spending: Spending | None = None
 
     def due(self) -> int:
         """It decides when all do."""
@@ -389,12 +391,12 @@ class Member:
 
     def waiting(self, tries: int = UNCOUNTED) -> Iterator[tuple[int, Instance]]:
         """What is not decided, with twice the watermark that decides it. Raises TooMuch."""
-        self._spending = Spending(tries, for_all=True)
-        return self._together.waiting(self._owner, self._spending)
+        spending = self._spending = Spending(tries, for_all=True)
+        return self._together.waiting(self._owner, spending)
 
     def tried(self, tries: int) -> int:
         """How many choices were tried since there were so many left."""
-        return tries - max(0, self._spending.left)
+        return 0 if self._spending is None else tries - max(0, self._spending.left)
 
 
 def _scope(instance: Instance) -> Scope:
