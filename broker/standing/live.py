@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
-from broker.pattern.in_order.standing import Member, Together
+from broker.pattern.in_order.member import Member
+from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
 from broker.query.canonical import Subscription

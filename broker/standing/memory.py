@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
-from broker.pattern.in_order.standing import Member
+from broker.pattern.in_order.member import Member
 from broker.pattern.instances import Row
 from broker.pattern.keeping import LASTING, keeps
 from broker.pattern.standing import Standing

@@ -14,7 +14,8 @@ import pytest
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
-from broker.pattern.in_order.standing import Member, Together
+from broker.pattern.in_order.member import Member
+from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Instance, Row
 from broker.pattern.published import Published
 from broker.pattern.standing import Standing

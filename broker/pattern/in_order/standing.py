@@ -375,30 +375,6 @@ class Together:
             yield due_beyond(kept.instance.end), kept.instance
 
 
-class Member:
-    """What one query of several waits for."""
-
-    __slots__ = ("_owner", "_spending", "_together")
-
-    def __init__(self, together: Together, owner: int) -> None:
-        self._together = together
-        self._owner = owner
-        self._spending: Spending | None = None
-
-    def due(self) -> int:
-        """It decides when all do."""
-        return NEVER
-
-    def waiting(self, tries: int = UNCOUNTED) -> Iterator[tuple[int, Instance]]:
-        """What is not decided, with twice the watermark that decides it. Raises TooMuch."""
-        spending = self._spending = Spending(tries, for_all=True)
-        return self._together.waiting(self._owner, spending)
-
-    def tried(self, tries: int) -> int:
-        """How many choices were tried since there were so many left."""
-        return 0 if self._spending is None else tries - max(0, self._spending.left)
-
-
 def _scope(instance: Instance) -> Scope:
     """The scope of a match: no group of such a pattern is absent."""
     return Scope(instance.single, instance.several, instance.computed, length=instance.span)
