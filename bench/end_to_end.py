@@ -21,7 +21,8 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
@@ -38,6 +39,7 @@ from broker import Broker, Document
 from broker.documents.ahead import Ahead
 from broker.shared_match import count_matches
 from feeds.rows import DocumentRow
+from xscl.growth import collect_rarely
 from xscl.stage1.document import parse_document
 
 SIZE = 2_000
@@ -152,9 +154,21 @@ def _one_of_two(size: int, count: int, ready: Barrier, done: Queue[float]) -> No
         done.put(result.documents / result.wall)
 
 
+@contextmanager
+def rarely() -> Iterator[None]:
+    """A block in which garbage is collected as in the service."""
+    before = gc.get_threshold()
+    collect_rarely()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def divided(every: list[Document], queries: str, count: int) -> str:
-    """Batches of 1,000 where another process does stage 1 of the next batch meanwhile, as in the
-    service: this one is busy for less than the wall time where it waits for the other."""
+    """Batches of 1,000 where another process does stage 1 of the next batch meanwhile, and garbage
+    is collected rarely, as in the service: this one is busy for less than the wall time where it
+    waits for the other."""
     rows = [
         DocumentRow("bench", d.id, ("S",), int(d.timestamp * SECOND), True, None, False, d.xml)
         for d in every
@@ -168,7 +182,7 @@ def divided(every: list[Document], queries: str, count: int) -> str:
         ahead.ready(wait=60)
         ahead.begin(first)
         engine.apply(ahead.arrivals(first))
-        with frozen():
+        with frozen(), rarely():
             matches = 0
             ahead.begin(batches[0])
             wall, cpu = time.perf_counter(), time.process_time()

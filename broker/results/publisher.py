@@ -178,15 +178,21 @@ class Publisher:
             start, end = documents[0].stored.start, documents[0].stored.end
             said: list[str] = []
             identities: list[str] = []
+            size = 0
             for document in documents:
                 said.append(document.said)
                 identities.append(document.identity)
+                size += len(document.xml)
                 stored = document.stored
                 if stored.start < start:
                     start = stored.start
                 if stored.end > end:
                     end = stored.end
-            shared = Rendering(candidate.docs, documents, said, found, len(queries) > 1)
+            rendering = Rendering(candidate.docs, documents, said, found, len(queries) > 1)
+            shared: Shared = rendering
+            # Each copy is shorter than its document, so this is rarely so.
+            if plan.pieces is None or len(found.pieces) * size > self._budget.budgets.text:
+                shared = self._measured(plan, candidate, documents, rendering, first)
             self._suffix = id_suffix(identities, found.nodes_json)
             last = SharedMatch(
                 self._plans.ids.of(subscribers, self._suffix),
@@ -196,7 +202,7 @@ class Publisher:
                 end,
                 found.nodes,
                 plan.joined,
-                self._measured(plan, candidate, documents, shared, first),
+                shared,
             )
             self._candidate, self._delivery, self._last = candidate, delivery, last
             return last
@@ -223,20 +229,14 @@ class Publisher:
     ) -> Shared:
         """The parts of a match, once it is certain that its result is not too long. Raises
         TextTooLong."""
-        pieces = rendering.places.pieces
         budget = self._budget
-        if plan.pieces is not None:
-            # Each copy is shorter than its document, so this is nearly always all.
-            size = sum([len(each.xml) for each in documents])
-            if len(pieces) * size <= budget.budgets.text:
-                return rendering
         pair = (subscriber.canonical.number, budget.completing(candidate.docs))
         meter = budget.meter(pair, plan.delivery)
         if plan.pieces is None:
             made = _made(plan, candidate, documents, rendering, meter)
             budget.use(pair, plan.delivery, meter)
             return made
-        for place, node, item in pieces:
+        for place, node, item in rendering.places.pieces:
             meter(documents[place].copy(node, item))
         return rendering  # nothing is kept of the copies: a match refers to its nodes
 

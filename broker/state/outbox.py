@@ -15,6 +15,14 @@ from broker.shared_match import ID, SharedMatch, portions
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
 
+_COLUMNS = {
+    "n": pa.int64(),
+    "ids": pa.binary(),
+    "queries": pa.list_(pa.string()),
+    "match": pa.string(),
+    "result": pa.binary(),
+    "docs": pa.list_(pa.int64()),
+}
 _HANDED = "handed"
 """The number in the store up to which matches were acknowledged."""
 _MOST = 10_000
@@ -103,19 +111,18 @@ class Outbox:
                 heads.append(shared.dumps(match))
                 results.append(None)
                 docs.append(shared.docs)
-        self.store.insert(
-            "outbox",
-            pa.table(
-                {
-                    "n": pa.array(range(first, self.next), pa.int64()),
-                    "ids": pa.array([m.ids for m in matches], pa.binary()),
-                    "queries": pa.array([m.queries for m in matches], pa.list_(pa.string())),
-                    "match": pa.array(heads, pa.string()),
-                    "result": pa.array(results, pa.binary()),
-                    "docs": pa.array(docs, pa.list_(pa.int64())),
-                }
-            ),
+        columns = (
+            range(first, self.next),
+            [match.ids for match in matches],
+            [match.queries for match in matches],
+            heads,
+            results,
+            docs,
         )
+        arrays = [
+            pa.array(column, kind) for column, kind in zip(columns, _COLUMNS.values(), strict=True)
+        ]
+        self.store.insert("outbox", pa.RecordBatch.from_arrays(arrays, [*_COLUMNS]))
 
     def post_columns(self, columns: pa.Table) -> None:
         """Add matches as columns: `ids`, `queries`, `match`, `result` and `docs`, see `Posted`."""
@@ -125,7 +132,7 @@ class Outbox:
         self.store.on_rollback(partial(setattr, self, "next", first))
         self.next += columns.num_rows
         numbers = pa.array(range(first, self.next), pa.int64())
-        names = ["ids", "queries", "match", "result", "docs"]
+        names = [*_COLUMNS][1:]
         self.store.insert("outbox", columns.select(names).add_column(0, "n", [numbers]))
 
     def count(self) -> int:
