@@ -23,6 +23,7 @@ from broker.query.patterns import TAP, PatternQuery, TapQuery
 from broker.standing.results import Maker
 from broker.standing.taps import TapReader, reader_of
 from broker.state.pattern_tables import Entry
+from broker.state.stored_taps import StoredTaps
 
 Block = tuple[int, TapQuery]
 """The place of a block's tap in the plan, and that tap."""
@@ -40,7 +41,7 @@ class Live:
     seen, by the places of their taps in the plan; `newest` is when the last of its rows ends. It
     decides something without a new row at the highest time `due`. `too_much`: there was a row with
     more combinations of values than it may have. With a `group` it is matched and decides together
-    with others.
+    with others. Of what is `asleep` nothing is made yet.
     """
 
     number: int
@@ -48,6 +49,7 @@ class Live:
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
     standing: Standing | Member | None = None
     group: Group | None = None
+    asleep: StoredTaps | None = None
     pending: dict[int, list[Row]] = field(default_factory=dict)
     newest: int = -UNBOUNDED
     due: int = UNBOUNDED

@@ -20,6 +20,7 @@ from broker.standing.marks import Marking
 from broker.standing.members import Members
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import PatternTables, TapRow
+from broker.state.stored_taps import StoredTaps
 
 TRIES = 100
 """Choices that a pattern may try for each document of a batch, in budgets of one document."""
@@ -106,6 +107,51 @@ class Memory:
         except TooMuch:
             return True
 
+    # -- those that are asleep -------------------------------------------------------------------
+
+    def lay_down(self, pattern: Live, stored: StoredTaps, tap: str) -> None:
+        """Let a pattern of a group be asleep, for which there are rows of a tap."""
+        group = pattern.group
+        assert group is not None
+        self.standing(pattern)
+        pattern.asleep = stored
+        pattern.newest = max(pattern.newest, stored.newest(tap))
+        first = stored.after(group.standing.watermark, tap)
+        if first < UNBOUNDED and not group.standing.shared.at_once:
+            group.standing.asleep.add(pattern.number, first)
+
+    def wake(self, pattern: Live) -> None:
+        """Make what a pattern has in memory of its stored rows, if it is asleep."""
+        stored, pattern.asleep = pattern.asleep, None
+        group = pattern.group
+        if stored is None or group is None:
+            return
+        watermark = group.standing.watermark
+        kept = -UNBOUNDED if watermark is None else watermark - pattern.pattern.retention
+        rows: Arrivals = {}
+        for tap in pattern.own:
+            for row, seen in stored.rows(tap):
+                if row.end >= kept:
+                    self.offer(pattern, row, seen, rows)
+        group.standing.wake(pattern.number, rows)
+        if pattern.too_much:
+            group.standing.give_up((pattern.number,))
+            self.touched[group.number] = group
+
+    def wake_by(self, group: Group, watermark: int | None) -> None:
+        """Wake the patterns of a group of which a row is decided by a watermark."""
+        for number in group.standing.asleep.awakened(watermark):
+            pattern = self.members.live.get(number)
+            if pattern is not None:
+                self.wake(pattern)
+
+    def wake_all(self) -> None:
+        for pattern in self.awake.values():
+            if pattern.asleep is not None:
+                self.wake(pattern)
+
+    # -- rows of groups --------------------------------------------------------------------------
+
     def share(self, group: Group, block: Block, row: TapRow, to: Channel) -> None:
         """Hand a row to patterns of a group, or ALL of them."""
         self.touched[group.number] = group
@@ -134,20 +180,29 @@ class Memory:
         owns = self.owns
         if owns is not None:
             patterns = [each for each in patterns if self._is_here(owns, each, block, row)]
-        return self.taking(patterns, row.base, row.end)
+        group = patterns[0].group if patterns else None
+        wakes = group is not None and group.standing.wakes(block[0])
+        return self.taking(patterns, row.base, row.end, wakes)
 
-    def taking(self, patterns: Sequence[Live], base: int, end: int) -> list[int]:
-        """The numbers of those patterns of a group that know a document; they have it then."""
+    def taking(self, patterns: Sequence[Live], base: int, end: int, wakes: bool) -> list[int]:
+        """The numbers of those patterns of a group that know a document; they have it then, and
+        none that it `wakes` is asleep."""
         found = []
         for pattern in patterns:
             if base < pattern.entry.first_doc:
                 continue
-            if pattern.newest < end:
-                pattern.newest = end
-            if pattern.standing is None:
-                self.standing(pattern)
+            self.reach(pattern, end, wakes)
             found.append(pattern.number)
         return found
+
+    def reach(self, pattern: Live, end: int, wakes: bool) -> None:
+        """A row that ends at a time is for a pattern of a group."""
+        if pattern.newest < end:
+            pattern.newest = end
+        if pattern.standing is None:
+            self.standing(pattern)
+        elif wakes and pattern.asleep is not None:
+            self.wake(pattern)
 
     def withdraw(self) -> None:
         """Take back the rows that patterns have not seen."""
@@ -180,7 +235,7 @@ class Memory:
             past = watermark is not None and pattern.newest < watermark - pattern.pattern.retention
             if past and pattern.due >= UNBOUNDED:
                 # Nothing of it can be in a match any more.
-                pattern.standing = None
+                pattern.standing = pattern.asleep = None
                 del self.awake[number]
                 if pattern.group is not None:
                     gone.setdefault(pattern.group.number, set()).add(number)

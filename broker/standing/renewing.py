@@ -12,6 +12,7 @@ from broker.standing.live import Block, Group, Live
 from broker.standing.memory import Arrivals, Memory
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import TapRow
+from broker.state.stored_taps import StoredTaps
 from xscl.growth import growing
 
 
@@ -23,11 +24,52 @@ class Renewing:
         self._memory = memory
         self._work = work
 
+    def load(self) -> None:
+        """Make the state of all patterns of their stored rows. Of those that can be asleep nothing
+        is made yet."""
+        every = self._memory.members.live
+        asleep: dict[int, Live] = {}
+        if self._work.care is None and self._memory.owns is None:
+            asleep = {
+                number: each
+                for number, each in every.items()
+                if each.group is not None and each.group.standing.shared.sleeps
+            }
+        self.renew([each for number, each in every.items() if number not in asleep])
+        if asleep:
+            self._lay_down(asleep)
+
+    def _lay_down(self, chosen: Mapping[int, Live]) -> None:
+        """Let patterns be asleep, those that have rows which can be in a match."""
+        memory = self._memory
+        groups = {each.group.number: each.group for each in chosen.values() if each.group}
+        since = {number: self._horizon(group, False) for number, group in groups.items()}
+        first_doc = min([each.entry.first_doc for each in chosen.values()])
+        for group in groups.values():
+            group.standing.advance_to(self._known(group, False))
+        own = None
+        if len(chosen) < len(memory.members.live):
+            own = {tap for each in chosen.values() for tap in each.taps}
+        stored = StoredTaps(memory.tables.by_tap(own, first_doc, min(since.values())))
+        for name in stored:
+            tap = memory.members.taps.get(name)
+            if tap is None:
+                continue
+            tap.stored = True
+            for number, pattern in tap.patterns.items():
+                of = pattern.group
+                if number in chosen and of and stored.newest(name) >= since[of.number]:
+                    memory.lay_down(pattern, stored, name)
+        for group in groups.values():
+            memory.agenda.plan(group)
+
     def renew(self, patterns: Collection[Live], moved: bool = False) -> None:
         """Make the state of patterns of their stored rows; see `Standing.again`. `moved`: their
         lateness has changed, and they have decided nothing since."""
         if not patterns:
             return
+        for pattern in patterns:
+            pattern.asleep = None
         self._memory.write()
         stored, taps = self._memory.tables.taps(), self._memory.members.taps
         for name in stored:

@@ -141,7 +141,7 @@ class Standings:
             for found, documents in self._all_stored():
                 self.fill(found, documents)
             self.tables.lack_rows(bool(self.elsewhere))
-        self._renewing.renew(self._memory.members.live.values())
+        self._renewing.load()
 
     def _synchronize(self, registered: int | None) -> None:
         """Make the patterns that have come, and drop those that have gone."""
@@ -189,9 +189,7 @@ class Standings:
         seen: Mapping[int, int],
         tapped: Sequence[Tapped] = (),
     ) -> list[Found]:
-        """Take the candidates of taps, and the documents that are for all taps of their layout; the
-        other candidates are left. `seen` is the highest time when a document came, of those that
-        came in."""
+        """See `Arriving.take`."""
         return self._arriving.take(found, documents, seen, tapped)
 
     def fill(self, found: Sequence[Found], documents: Sequence[StoredDocument]) -> None:
@@ -270,6 +268,7 @@ class Standings:
     ) -> Iterator[tuple[Live, list[Published] | None]]:
         """What the patterns of a group decide by this time."""
         live = self._memory.members.live
+        self._memory.wake_by(group, group.watermark(highest))
         # With care each is timed by itself.
         one_by_one = None if self._work.care is None else lambda number: begins(live[number])
         try:
@@ -385,11 +384,17 @@ class Standings:
             counted=COUNTED,
         )
 
+    def wake(self) -> None:
+        """Make what all patterns have in memory, also of those that are asleep."""
+        self._memory.wake_all()
+
     def waiting(self) -> list[Waiting]:
         """What the patterns have not decided yet, what is decided first in front. That of a pattern
         in a FROM counts for the query around it."""
+        self.wake()
         return waiting(self._memory.awake, self._catalog.owner)
 
     def latest(self) -> int | None:
         """The highest time at which all that waits is decided, but for what waits for ever."""
+        self.wake()
         return latest(self._memory.awake.values())

@@ -31,13 +31,14 @@ class _End:
 
     __slots__ = (
         *("alone", "channel", "first_doc", "group", "moved", "names", "patterns", "place"),
-        *("share", "standing", "written"),
+        *("share", "standing", "wakes", "written"),
     )
 
     def __init__(self, share: Share, nodes: tuple[int, ...]) -> None:
         self.share = share
         self.group, (self.place, query), self.patterns, self.channel = share
         self.standing = self.group.standing
+        self.wakes = self.standing.wakes(self.place)
         self.moved = self.group.entry.floor is not None
         self.alone = self.patterns[0] if len(self.patterns) == 1 else None
         self.first_doc = max([each.entry.first_doc for each in self.patterns])
@@ -166,15 +167,15 @@ class Ways:
                 row = Row(doc, key, base, start, end, id, node, names, values)
                 pattern = arrives.alone
                 if pattern is None or base < arrives.first_doc:
-                    owners = memory.taking(arrives.patterns, base, end)
+                    owners = memory.taking(arrives.patterns, base, end, arrives.wakes)
                     if not owners:
                         continue
                     arrives.standing.offer(arrives.share.of(owners), arrives.place, row)
                 else:
-                    if pattern.newest < end:
+                    if pattern.standing is None or pattern.asleep is not None:
+                        memory.reach(pattern, end, arrives.wakes)
+                    elif pattern.newest < end:
                         pattern.newest = end
-                    if pattern.standing is None:
-                        memory.standing(pattern)
                     arrives.standing.offer(arrives.channel, arrives.place, row)
                 touched[arrives.group.number] = arrives.group
         return True

@@ -59,6 +59,9 @@ class TapRow(NamedTuple):
     texts: tuple[tuple[str, ...], ...]
 
 
+Arrived = tuple[TapRow, int | None]
+"""A row, and the highest time when its document came, None if that was not older."""
+
 _LACKS = "pattern_rows_lack"
 
 _PART = 1_000
@@ -99,20 +102,33 @@ def tap_rows(
     taps: Collection[str] | None,
     first_doc: int,
     horizon: int = -UNBOUNDED,
-) -> Iterator[list[tuple[TapRow, int | None]]]:
+) -> Iterator[list[Arrived]]:
     """The rows of taps, or of all for None, of documents made of none before `first_doc` that ended
-    at `horizon` or later, in order of arrival, some at a time; each with the highest time when its
-    document came, None if that was not older."""
+    at `horizon` or later, in order of arrival, some at a time."""
+    found = stored_rows(statements, taps, first_doc, horizon, "r.doc, r.node, r.nodes")
+    for low in range(0, found.num_rows, _PART):
+        yield arrived(found.slice(low, _PART))
+
+
+def stored_rows(
+    statements: Statements, taps: Collection[str] | None, first_doc: int, horizon: int, order: str
+) -> pa.Table:
+    """The same as columns, ordered by those of `r`: those of TapRow, and `seen`."""
     chosen = "" if taps is None else " AND r.tap IN (SELECT unnest(?::VARCHAR[]))"
-    parts = statements.chunks(
+    return statements.table(
         f"SELECT {_COLUMNS}, l.seen FROM pattern_rows r"
         f' LEFT JOIN pattern_late l ON l.doc = r.doc WHERE r.base >= ? AND r."end" >= ?{chosen}'
-        " ORDER BY r.doc, r.node, r.nodes",
-        _PART,
+        f" ORDER BY {order}",
         [first_doc, horizon] if taps is None else [first_doc, horizon, [*taps]],
     )
-    for part in parts:
-        yield [(_row(values), values[-1]) for values in part]
+
+
+def arrived(columns: pa.Table) -> list[Arrived]:
+    """The rows of such columns. To read columns takes a tenth of the time that rows take."""
+    *plain, nodes, texts, seen = [column.to_pylist() for column in columns.columns]
+    texts = [(*map(tuple, each),) for each in texts]
+    rows = map(TapRow._make, zip(*plain, map(tuple, nodes), texts, strict=True))
+    return [*zip(rows, seen, strict=True)]
 
 
 class PatternTables:
@@ -199,9 +215,16 @@ class PatternTables:
 
     def rows(
         self, taps: Collection[str] | None, first_doc: int, horizon: int = -UNBOUNDED
-    ) -> list[tuple[TapRow, int | None]]:
+    ) -> list[Arrived]:
         """What `tap_rows` gives, at once."""
         return [row for part in tap_rows(self._store, taps, first_doc, horizon) for row in part]
+
+    def by_tap(
+        self, taps: Collection[str] | None, first_doc: int, horizon: int = -UNBOUNDED
+    ) -> pa.Table:
+        """The same as columns (`arrived`), tap by tap."""
+        order = "r.tap, r.doc, r.node, r.nodes"
+        return stored_rows(self._store, taps, first_doc, horizon, order)
 
     def taps(self) -> dict[str, int]:
         """How many rows there are of each tap that has some."""

@@ -17,6 +17,7 @@ from broker.pattern.in_order.lists import Lists
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.in_order.running import Runs
 from broker.pattern.in_order.spending import Spending
+from broker.pattern.keeping import looks_at_several
 from broker.pattern.plan import Plan
 from broker.pattern.reading import named_in
 
@@ -41,6 +42,9 @@ class Shared:
         """Whether a match is decided when its last document comes."""
         self.common: frozenset[int] = frozenset()
         """The taps whose documents concern all queries, whatever their constants."""
+        self.sleeps = _sleeps(form) and not looks_at_several(plan)
+        """Whether a row decides by itself, when its time has come, all that is decided of a query:
+        until then nothing needs to be made of those that are stored."""
         if isinstance(form, Running):
             self.common = frozenset(form.contiguous)
             for place, tap in enumerate(form.contiguous, len(form.leaves)):
@@ -61,3 +65,9 @@ class Shared:
                 return Runs(self.form, spending, since)
             case Listed():
                 return Lists(self.form, spending)
+
+
+def _sleeps(form: Form) -> bool:
+    if isinstance(form, Lacking | Grouping):
+        return form.right is not None
+    return not isinstance(form, Running)

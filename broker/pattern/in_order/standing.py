@@ -12,14 +12,16 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
 
+from broker.pattern.in_order.asleep import Asleep
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.deferred import Deferred
+from broker.pattern.in_order.distinct import distinct
 from broker.pattern.in_order.events import ALL, Candidate, Event
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_beyond, due_from
 from broker.pattern.keeping import Keeping, Known, News, looks_at_several
-from broker.pattern.published import Decided, Published, identity_of, nodes_of, order_of
+from broker.pattern.published import Decided, Published, identity_of, nodes_of
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
@@ -53,6 +55,7 @@ class Together:
         """The rows whose times are to come by query or channel, where somebody has asked."""
         self._takers: dict[int, list[Channel]] = {}
         """By query its channels among these."""
+        self.asleep = Asleep()
         self._deferred = Deferred(shared.form, shared.plan.kept, shared.readers.values())
         self._keeping = Keeping(shared.plan, known) if looks_at_several(shared.plan) else None
 
@@ -208,40 +211,9 @@ class Together:
                 continue
             if instance is not None:
                 made.setdefault(owner, []).append((candidate[1], instance))
-        return {owner: self._distinct(each) for owner, each in made.items() if owner not in over}
-
-    def _distinct(self, found: list[tuple[int, Instance]]) -> list[Decided]:
-        if len(found) == 1:
-            instance = found[0][1]
-            return [Decided(instance, self._nodes(instance))]
-        found.sort(key=_first)
-        of_blocks = self.shared.of_blocks
-        seen: dict[object, Decided] = {}
-        made: list[tuple[Any, Decided]] = []
-        for _, instance in found:
-            nodes = self._nodes(instance)
-            rows: Any = instance.parts.values() if of_blocks else ()
-            identity: object = (tuple([row.doc for row in rows]), nodes)
-            if not of_blocks:
-                identity = identity_of(instance, nodes)
-            if identity in seen:
-                seen[identity].prefer(instance)
-                continue
-            decided = seen[identity] = Decided(instance, nodes)
-            order: object = (instance.end, instance.start, [row.id for row in rows], nodes)
-            if not of_blocks:
-                order = order_of(instance, nodes)
-            made.append((order, decided))
-        made.sort(key=_first)
-        return [decided for _, decided in made]
-
-    def _nodes(self, instance: Instance) -> tuple[int, ...]:
-        """The nodes that SELECT names."""
-        names = self.shared.names
-        if names is not None or not self.shared.of_blocks:
-            return nodes_of(instance, names)
-        rows: Any = instance.parts.values()
-        return tuple([row.node for row in rows])
+        return {
+            owner: distinct(self.shared, each) for owner, each in made.items() if owner not in over
+        }
 
     def advance_to(self, watermark: int | None) -> None:
         """Take all for decided up to a watermark."""
@@ -271,6 +243,30 @@ class Together:
                 self._keeping.renew(owner, made.get(owner, ()), self.watermark)
         self._spending.most = self._budget
         self._arrived = others
+
+    def wakes(self, tap: int) -> bool:
+        """Whether a row of a tap, by its place in the plan, may complete a match of a query: what
+        may not is noted, also for one that is asleep."""
+        last = self._deferred.last
+        return self.shared.at_once or not last or self.shared.readers[tap].place == last
+
+    def wake(self, owner: int, arrived: Arrived) -> None:
+        """Take the rows of a query that was asleep: what is decided of them was published before,
+        and nothing else of it has been decided since."""
+        others, self._arrived = self._arrived, []
+        for tap, several in arrived.items():
+            self._offer_all(owner, tap, several)
+        rows, self._arrived, self._waits = self._arrived, others, None
+        now = NEVER if self.shared.at_once else self.watermark
+        decided: list[Offered] = []
+        for event in rows:
+            if now is not None and event[0] <= now:
+                decided.append(event)
+            else:
+                heappush(self._future, event)
+        self._spending.most = UNCOUNTED
+        self._matcher.remember(sorted(decided))
+        self._spending.most = self._budget
 
     def _remembered(self) -> list[Candidate]:
         """Take rows that were there before. Returns the candidates among them, if what looks at
@@ -326,6 +322,7 @@ class Together:
     def due(self) -> int:
         """Twice the watermark at which something may be decided without a new row, or less."""
         found = due_from(self._future[0][0]) if self._future else NEVER
+        found = min(found, self.asleep.due())
         deadline = self._matcher.due()
         if deadline is not None and deadline < found:
             found = deadline
@@ -378,6 +375,3 @@ class Together:
 def _scope(instance: Instance) -> Scope:
     """The scope of a match: no group of such a pattern is absent."""
     return Scope(instance.single, instance.several, instance.computed, length=instance.span)
-
-
-_first = itemgetter(0)
