@@ -149,14 +149,17 @@ class Standings:
         self._upstream.forget()
         self._memory.marks.change(changed)
         taps: set[str] = set()
+        # Of those that are not known here nothing is stored: all that is has been loaded.
+        here = self._memory.members.of
+        stored = [n for n in changed if n in here or n in self._entries.elsewhere]
         self._entries.leave(changed)
         for number in changed:
-            before = self._memory.members.of.get(number)
+            before = here.get(number)
             if before is not None:
                 taps.update(self._memory.members.leave(before, number))
                 if not before.subscriptions:
                     self._memory.forget(before)
-        entries, _ = self._entries.stored(changed)
+        entries, _ = self._entries.stored(stored)
         moved: list[Live] = []
         fresh = [number for number in sorted(changed) if number in self._catalog.patterns]
         if self._catalog.changed_streams:
@@ -169,7 +172,6 @@ class Standings:
         self._entries.register(fresh, entries, registered, self.settled)
         self.tables.delete_taps([tap for tap in taps if tap not in self._memory.members.taps])
         # No document has come yet to those that were not known.
-        here = self._memory.members.of
         known = {here[n].number for n in fresh if n in entries and n in here}
         self._renewing.renew([self._memory.members.live[number] for number in sorted(known)])
         self._renewing.renew(moved, moved=True)
