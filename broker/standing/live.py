@@ -202,10 +202,6 @@ class Share(NamedTuple):
     patterns: list[Live]
     channel: Channel
 
-    def of(self, owners: list[int]) -> Channel:
-        """The channel of these of its patterns."""
-        return self.channel if len(owners) == len(self.patterns) else Channel(owners)
-
 
 @dataclass(slots=True, eq=False)
 class Tap:

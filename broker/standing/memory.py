@@ -172,7 +172,7 @@ class Memory:
                 if share.group.takes(row.end, late):
                     owners = self._taking(share.patterns, share.block, row)
                     if owners:
-                        self.share(share.group, share.block, row, share.of(owners))
+                        self.share(share.group, share.block, row, share.channel.part(owners))
 
     def _taking(self, patterns: Sequence[Live], block: Block, row: TapRow) -> list[int]:
         """The numbers of those patterns of a group that a row is for, here and not elsewhere; they

@@ -31,11 +31,10 @@ class _End:
 
     __slots__ = (
         *("alone", "channel", "first_doc", "group", "moved", "names", "patterns", "place"),
-        *("share", "standing", "wakes", "written"),
+        *("standing", "wakes", "written"),
     )
 
     def __init__(self, share: Share, nodes: tuple[int, ...]) -> None:
-        self.share = share
         self.group, (self.place, query), self.patterns, self.channel = share
         self.standing = self.group.standing
         self.wakes = self.standing.wakes(self.place)
@@ -170,7 +169,7 @@ class Ways:
                     owners = memory.taking(arrives.patterns, base, end, arrives.wakes)
                     if not owners:
                         continue
-                    arrives.standing.offer(arrives.share.of(owners), arrives.place, row)
+                    arrives.standing.offer(arrives.channel.part(owners), arrives.place, row)
                 else:
                     if pattern.standing is None or pattern.asleep is not None:
                         memory.reach(pattern, end, arrives.wakes)

@@ -11,13 +11,16 @@ from typing import Any
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.instances import Row
 
+_PARTS = 1_000
+
 
 class Channel:
     """The queries `owners`, and a log of what came to them and was only noted. Where documents are
     found by a value, each value has a log in `by`. Before `events` there were some that have
-    `gone`; of all these each query has `had` so many, or all of them."""
+    `gone`; of all these each query has `had` so many, or all of them. `parts` are channels of some
+    of the queries, as some documents are not for all."""
 
-    __slots__ = ("by", "events", "gone", "had", "owners")
+    __slots__ = ("by", "events", "gone", "had", "owners", "parts")
 
     def __init__(self, owners: list[int]) -> None:
         self.owners = owners
@@ -25,10 +28,24 @@ class Channel:
         self.by: dict[object, Channel] | None = None
         self.gone = 0
         self.had: dict[int, int] | int = 0
+        self.parts: dict[tuple[int, ...], Channel] | None = None
 
     def __bool__(self) -> bool:
         """Whether there is anything in its logs."""
         return bool(self.events or self.by)
+
+    def part(self, owners: list[int]) -> Channel:
+        """The channel of these of its queries: the same one for the same of them, so that no query
+        is in very many."""
+        if len(owners) == len(self.owners):
+            return self
+        if self.parts is None or len(self.parts) > _PARTS:
+            self.parts = {}
+        key = tuple(owners)
+        found = self.parts.get(key)
+        if found is None:
+            found = self.parts[key] = Channel(owners)
+        return found
 
     def log(self, value: object) -> Channel:
         """The log of a value."""
