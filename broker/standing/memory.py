@@ -18,7 +18,7 @@ from broker.standing.agenda import Agenda
 from broker.standing.live import Block, Group, Live, Owns, Share
 from broker.standing.marks import Marking
 from broker.standing.members import Members
-from broker.standing.taps import row_of
+from broker.standing.taps import row_of, rows_of
 from broker.state.pattern_tables import PatternTables, TapRow
 from broker.state.stored_taps import StoredTaps
 
@@ -129,10 +129,18 @@ class Memory:
         watermark = group.standing.watermark
         kept = -UNBOUNDED if watermark is None else watermark - pattern.pattern.retention
         rows: Arrivals = {}
-        for tap in pattern.own:
-            for row, seen in stored.rows(tap):
-                if row.end >= kept:
-                    self.offer(pattern, row, seen, rows)
+        try:
+            for tap, blocks in pattern.own.items():
+                taken = [
+                    row
+                    for row, seen in stored.rows(tap)
+                    if row.end >= kept
+                    and pattern.takes(row.base, row.end, seen if row.base == row.doc else None)
+                ]
+                for place, query in blocks:
+                    rows.setdefault(place, []).extend(rows_of(query, taken, self.budget))
+        except TooMuch:
+            pattern.too_much = True
         group.standing.wake(pattern.number, rows)
         if pattern.too_much:
             group.standing.give_up((pattern.number,))

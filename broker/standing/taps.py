@@ -140,6 +140,18 @@ def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
     return Row(doc, key, base, start, end, id, node, nodes, values, tuples)
 
 
+def rows_of(query: TapQuery, stored: Sequence[TapRow], most: int) -> list[Row]:
+    """What `row_of` makes of several rows. Raises TooMuch."""
+    written, names = query.texts, query.names
+    if query.tap.partition or len(written) != 1:
+        return [row_of(query, row, most) for row in stored]
+    (path,) = written
+    return [
+        Row(doc, key, base, start, end, id, node, nodes_of(names, nodes), {path: texts[0]})
+        for _, doc, base, key, start, end, id, node, nodes, texts in stored
+    ]
+
+
 @lru_cache(maxsize=1_024)
 def nodes_of(names: tuple[str, ...], chosen: tuple[int, ...]) -> Mapping[str, int]:
     """The nodes of variables, which documents of one kind mostly have in the same places."""
