@@ -40,6 +40,11 @@ class Figures:
     waiting: Sequence[Waiting]
 
 
+_ROWS = 10_000
+"""Rows of event patterns that sleep since the start, of which their state is made at once: some
+tenths of a second, in which no batch is matched. The next look makes more of them."""
+
+
 def figures(engine: Engine) -> Figures:
     """The counts of an engine; cheap."""
     registry, seen = engine.registry, engine.newest()
@@ -61,5 +66,5 @@ def figures(engine: Engine) -> Figures:
         newest=newest,
         watermark=None if newest is None else newest - engine.watermark.lateness,
         applied=engine.admission.all_applied(),
-        waiting=engine.waiting(),
+        waiting=engine.waiting(_ROWS),
     )

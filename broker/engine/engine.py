@@ -207,10 +207,11 @@ class Engine(Parts):
         self.ready()
         return self._passing.tick(now)
 
-    def waiting(self) -> list[Waiting]:
-        """What event patterns wait for, what is decided first in front."""
+    def waiting(self, rows: int | None = None) -> list[Waiting]:
+        """What event patterns wait for, what is decided first in front. Soon after a restart it
+        lacks those for which more than so many stored `rows` would have to be read."""
         self.ready()
-        return self._passing.waiting()
+        return self._passing.waiting(rows)
 
     @contextmanager
     def why(self, id: str) -> Iterator[list[Question]]:

@@ -97,14 +97,14 @@ class Passing:
             parts.elsewhere.post()
         return matches
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self, rows: int | None = None) -> list[Waiting]:
         parts = self._parts
         if not parts.standings:
             return []
         try:
             with parts.store.transaction(), searching(parts):
                 parts.standings.begin(parts.newest())
-                found = parts.standings.waiting()
+                found = parts.standings.waiting(rows)
         except Stopped:
             return []  # it is not known at once
         if parts.elsewhere is not None:

@@ -120,12 +120,13 @@ class Memory:
         if first < UNBOUNDED and not group.standing.shared.at_once:
             group.standing.asleep.add(pattern.number, first)
 
-    def wake(self, pattern: Live) -> None:
-        """Make what a pattern has in memory of its stored rows, if it is asleep."""
+    def wake(self, pattern: Live) -> int:
+        """Make what a pattern has in memory of its stored rows, if it is asleep; returns how many
+        these are."""
         stored, pattern.asleep = pattern.asleep, None
         group = pattern.group
         if stored is None or group is None:
-            return
+            return 0
         watermark = group.standing.watermark
         kept = -UNBOUNDED if watermark is None else watermark - pattern.pattern.retention
         rows: Arrivals = {}
@@ -145,6 +146,7 @@ class Memory:
         if pattern.too_much:
             group.standing.give_up((pattern.number,))
             self.touched[group.number] = group
+        return sum([len(each) for each in rows.values()])
 
     def wake_by(self, group: Group, watermark: int | None) -> None:
         """Wake the patterns of a group of which a row is decided by a watermark."""
@@ -153,10 +155,14 @@ class Memory:
             if pattern is not None:
                 self.wake(pattern)
 
-    def wake_all(self) -> None:
+    def wake_all(self, rows: int | None = None) -> None:
+        """Wake the patterns that are asleep, until so many rows of them are read."""
+        read = 0
         for pattern in self.awake.values():
+            if rows is not None and read >= rows:
+                return
             if pattern.asleep is not None:
-                self.wake(pattern)
+                read += self.wake(pattern)
 
     # -- rows of groups --------------------------------------------------------------------------
 

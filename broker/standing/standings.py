@@ -390,10 +390,11 @@ class Standings:
         """Make what all patterns have in memory, also of those that are asleep."""
         self._memory.wake_all()
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self, rows: int | None = None) -> list[Waiting]:
         """What the patterns have not decided yet, what is decided first in front. That of a pattern
-        in a FROM counts for the query around it."""
-        self.wake()
+        in a FROM counts for the query around it. After a restart it lacks those for which more than
+        so many `rows` would have to be read."""
+        self._memory.wake_all(rows)
         return waiting(self._memory.awake, self._catalog.owner)
 
     def latest(self) -> int | None:

@@ -47,10 +47,10 @@ def awakened() -> Iterator[list[str]]:
     found: list[str] = []
     wake = Memory.wake
 
-    def noted(self: Memory, pattern: Live) -> None:
+    def noted(self: Memory, pattern: Live) -> int:
         if pattern.asleep is not None:
             found.extend(each.id for each in pattern.subscriptions.values())
-        wake(self, pattern)
+        return wake(self, pattern)
 
     with patch.object(Memory, "wake", noted):
         yield found
@@ -142,3 +142,14 @@ def test_a_pattern_that_is_asleep_may_go() -> None:
         found: list[Any] = broker.process([quote(3, str(n), "b") for n in range(1)])
         found += broker.process([_LAST])
         assert [each.query for each in found] == ["k0"]
+
+
+def test_a_look_at_the_figures_awakens_some_and_the_next_one_more() -> None:
+    with Broker(lateness=10.0) as broker, awakened() as awake:
+        broker.subscribe(";\n".join(f"k{n}: {TEXTS['next'].format(n)}" for n in range(10)))
+        broker.process([quote(n // 10, str(n % 10), "ab"[n // 10]) for n in range(20)])
+        broker.engine.standings.reload()
+        assert len(broker.engine.waiting(6)) == 3  # of two rows each
+        assert len(broker.engine.waiting(6)) == 6
+        assert len(awake) == 6
+        assert len(broker.engine.waiting()) == 10
