@@ -36,7 +36,7 @@ from broker.query.patterns import pattern_query
 
 _START = 1_790_000_000
 _HOT = 200
-_FASTER = 50
+_FASTER = 250
 _LEFT = "S/q[./s = '{0}'][./p->p]"
 _RIGHT = "S/q[./s = '{0}'][./p->r]"
 QUESTIONS = {
@@ -299,7 +299,7 @@ def main() -> None:
         count = 50_000 if asked.quick else 500_000
         first = every[:10_000]
         none, some = (len(first) / seconds for seconds in waiting(name, first, count))
-        ready, awake, rows = again(name, first, 1_000)
+        ready, awake, rows = again(name, every, 1_000)
         held.append([name, f"{none:,.0f}", f"{some:,.0f}", f"{rows:,}"])
         held[-1] += [f"{rows / ready:,.0f}", f"{rows / awake:,.0f}"]
         print(*held[-1], flush=True)
