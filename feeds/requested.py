@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable
 
-from feeds import row_log
+from feeds import row_reader
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS requested (
@@ -41,7 +41,9 @@ class Requested:
     """The requested history of a spool, for the process that matches its rows. `steady` is a
     monotonic clock in seconds."""
 
-    def __init__(self, where: row_log.Where, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, where: row_reader.Where, steady: Callable[[], float] = time.monotonic
+    ) -> None:
         self._where = where
         self._steady = steady
         self._ranges: dict[str, list[tuple[int, int]]] | None = None
@@ -55,7 +57,7 @@ class Requested:
 
     def _read(self) -> dict[str, list[tuple[int, int]]]:
         ranges: dict[str, list[tuple[int, int]]] = {}
-        with row_log.reading(self._where) as db:
+        with row_reader.reading(self._where) as db:
             found = db.execute("SELECT source, first, last FROM requested") if db else []
             for source, first, last in found:
                 ranges.setdefault(source, []).append((first, last))
@@ -72,7 +74,7 @@ class Requested:
         """Whether requested history beyond the row number `position`, up to which the caller has
         applied the spool, is still to come: it is in the spool, or its feed was not fetched yet.
         False after `_LONGEST` seconds of waiting."""
-        with row_log.reading(self._where) as db:
+        with row_reader.reading(self._where) as db:
             found = (
                 db is not None
                 and db.execute(

@@ -34,7 +34,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from feeds.row_log import SpoolError, last_seq, read_rows, seq_after
+from feeds.row_log import SpoolError
+from feeds.row_reader import last_seq, read_rows, seq_after
 from feeds.rows import DOCUMENTS, to_batch
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 In: waves, the batches of feeds that were fetched together, and rows that are published. Out:
 numbered document rows, in order, to any process. One SQLite file (write-ahead log, every commit
 synced) holds the rows (`row_log`), the items that were `seen`, the `feed_state` of each, and the
-`hubs` that push it.
+`hubs` that push it; a second one the rows that were published a few at a time lately (`recent`).
 
 Guarantees, also when the process is killed or the power fails at any moment:
 
@@ -15,7 +15,7 @@ Guarantees, also when the process is killed or the power fails at any moment:
 - Numbers only grow, also across `trim`; a number that was read never names another row.
 
 One process fetches and publishes; any number read, by `read_rows` and `last_seq`, or manage the
-feeds.
+feeds. A reader may see a recent row a moment before `publish` has returned its number.
 """
 
 from __future__ import annotations
@@ -23,34 +23,31 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from feeds import damage, hubs, requested, row_log, spool_file
+from feeds import damage, requested, row_log, row_reader, spool_file
 from feeds import feed_state as states
 from feeds.batches import Batch as Batch
 from feeds.batches import new_rows, state_after, update_hub
 from feeds.fair_lock import FairLock
 from feeds.feed_state import FeedState as FeedState
-from feeds.feed_state import Status
-from feeds.hubs import Subscription
-from feeds.row_log import Reader as Reader
+from feeds.feed_tables import FeedTables
+from feeds.recent import Recent, Row, file_of
 from feeds.row_log import SpoolError as SpoolError
 from feeds.row_log import SpoolFull as SpoolFull
-from feeds.row_log import last_seq as last_seq
-from feeds.row_log import read_rows as read_rows
-from feeds.row_log import seq_after as seq_after
-from feeds.row_log import sources as sources
-from feeds.row_log import stored_at as stored_at
+from feeds.row_reader import Reader as Reader
+from feeds.row_reader import last_seq as last_seq
+from feeds.row_reader import read_rows as read_rows
+from feeds.row_reader import seq_after as seq_after
+from feeds.row_reader import sources as sources
+from feeds.row_reader import stored_at as stored_at
 from feeds.rows import DocumentRow
 
 _SLACK = 2_048
 """Free pages that `compact` leaves in the file, for rows to come."""
-_TOGETHER = 250
-"""Feeds after which it is reported how many were added."""
-_NEVER = 2**63 - 1
 _SPOILED = "damaged on the disk: it is not as it was stored; publish it again"
 
 
@@ -62,15 +59,17 @@ class _Group:
     numbers: range = range(0)
     done: bool = False
     error: BaseException | None = None
+    needs_proof: bool = True
 
 
-class Spool(AbstractContextManager["Spool"]):
+class Spool(FeedTables, AbstractContextManager["Spool"]):
     """The spool at `path`, made if it is missing, for the process that writes it.
 
     `on_rows` is called after new rows were stored, by the thread that stored them; `prove` with the
     number of the last row and its chained checksum, before they count as stored: it may raise
-    OSError. `now` returns seconds since the epoch. May be used from several threads. Raises
-    SpoolError for a file that is not a spool.
+    OSError. `note` is called instead of it for rows that are stored beside the tables, each twice,
+    where these are wanted (`beside`). `now` returns seconds since the epoch. May be used from
+    several threads. Raises SpoolError for a file that is not a spool.
     """
 
     def __init__(
@@ -79,28 +78,64 @@ class Spool(AbstractContextManager["Spool"]):
         on_rows: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.time,
         prove: Callable[[int, int], None] = lambda last, chain: None,
+        note: Callable[[int, int], None] = lambda last, chain: None,
+        *,
+        beside: bool = False,
     ) -> None:
         self.path = Path(path)
         self.on_rows = on_rows
         self._prove = prove
+        self._note = note
         self._now = now
         self._lock = FairLock()
         self._waiting: deque[_Group] = deque()
         self._end = (0, 0)
         """The last number and its chained checksum; `_next` becomes it with the commit."""
         self._next: tuple[int, int] | None = None
+        self.recent: Recent | None = None
+        """The rows that the tables lack."""
+        self._bringing = False
+        """Whether the transaction brings them there."""
+        self.missing: list[range] = []
+        """Numbers of documents that were lost beside the tables."""
         try:
             self._db = spool_file.connect(self.path)
             last = row_log.newest(self._db)
             self._end = last, row_log.chain_at(self._db, last) or 0
-        except sqlite3.Error as error:
+            self._open_recent(beside)
+        except (sqlite3.Error, OSError) as error:
             raise row_log.problem(self.path, error) from error
+
+    def _open_recent(self, beside: bool) -> None:
+        """Bring rows from beside the tables there; if that is wanted, others may be stored so."""
+        if not (beside or file_of(self.path).exists()):
+            return
+        recent = Recent(self.path, row_log.secret(self._db))
+        if not recent.claim():
+            recent.close(needed=True)  # another process writes it, which also reads it
+            return
+        rows, self.missing = recent.stored(self._end[0])
+        if rows:
+            with self._transaction():
+                row_log.bring(self._db, rows, rows[-1].seq)
+                self._next = rows[-1].seq, rows[-1].chain
+        recent.begin(self._end[0])
+        if beside:
+            self.recent = recent
+        else:
+            recent.close(needed=False)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         with self._lock:
+            if self.recent is not None:
+                needed = True
+                with suppress(sqlite3.Error), self._transaction():
+                    self._bring_recent()
+                    needed = False
+                self.recent.close(needed)
             self._db.close()
 
     def append(self, wave: Batch | Iterable[Batch], *, known_only: bool = False) -> int:
@@ -113,6 +148,7 @@ class Spool(AbstractContextManager["Spool"]):
         """
         batches = [wave] if isinstance(wave, Batch) else list(wave)
         with self._transaction():
+            self._bring_recent()
             rows: list[DocumentRow] = []
             history: list[DocumentRow] = []
             for batch in batches:
@@ -159,13 +195,13 @@ class Spool(AbstractContextManager["Spool"]):
                 self._write_waiting()
         if group.error is not None:
             raise row_log.problem(self.path, group.error) from group.error
-        self._prove_stored()
+        self._prove_stored(self._prove if group.needs_proof else self._note)
         return group.numbers
 
-    def _prove_stored(self) -> None:
+    def _prove_stored(self, prove: Callable[[int, int], None] | None = None) -> None:
         last, chain = self._end
         try:
-            self._prove(last, chain)
+            (prove or self._prove)(last, chain)
         except OSError as error:
             raise SpoolError(f"spool: {self.path}: its proof: {error.strerror}") from error
 
@@ -173,17 +209,21 @@ class Spool(AbstractContextManager["Spool"]):
         groups = [self._waiting.popleft() for _ in range(len(self._waiting))]
         error: BaseException | None = None
         last, chain = self._end
+        recent, rows = self.recent, [row for group in groups for row in group.rows]
         try:
-            if len(groups) == 1 and len(groups[0].rows) == 1:
+            if recent is not None and recent.takes(rows):
+                chain = self._store_recent(recent, groups)
+            elif recent is None and len(rows) == 1:
                 # A statement by itself is a transaction: one call of SQLite instead of three.
                 groups[0].numbers, chain = row_log.insert(self._db, groups[0].rows, chain)
             else:
                 with self._transaction():
+                    self._bring_recent()
                     for group in groups:
                         group.numbers, chain = row_log.insert(self._db, group.rows, chain)
         except BaseException as raised:
             error = raised
-            if not isinstance(raised, sqlite3.Error):
+            if not isinstance(raised, (sqlite3.Error, OSError)):
                 raise
         finally:
             for group in groups:
@@ -193,6 +233,21 @@ class Spool(AbstractContextManager["Spool"]):
             self._end = last, chain
             self.on_rows()
 
+    def _store_recent(self, recent: Recent, groups: Sequence[_Group]) -> int:
+        """Store rows beside the tables; returns the chained checksum of the last."""
+        last, chain = self._end
+        rows: list[Row] = []
+        for group in groups:
+            first = last + 1
+            for values in group.rows:
+                last += values[-2]
+                chain = row_log.linked(values[-1], chain)
+                rows.append(Row(last, values, chain))
+            group.numbers = range(first, last + 1)
+            group.needs_proof = False
+        recent.append(rows)
+        return chain
+
     def read(self, start_seq: int, end_seq: int) -> Iterator[DocumentRow]:
         """The rows with start_seq < seq <= end_seq, in order."""
         return read_rows(self.path, start_seq, end_seq)
@@ -201,15 +256,16 @@ class Spool(AbstractContextManager["Spool"]):
         """The highest number given so far, 0 if none."""
         with self._lock:
             last = row_log.newest(self._db)
-            if last != self._end[0]:
+            if last > self._end[0]:
                 self._end = last, row_log.chain_at(self._db, last) or 0
-            return last
+            return self._end[0]
 
     def skip_to(self, seq: int) -> None:
         """Make the numbers to come greater than `seq`, so that none is used twice after the file
         was lost. Raises SpoolError."""
         try:
             with self._transaction():
+                self._bring_recent()
                 row_log.skip_numbers(self._db, seq)
                 self._next = max(self._end, (seq, 0))
         except sqlite3.Error as error:
@@ -226,7 +282,7 @@ class Spool(AbstractContextManager["Spool"]):
     def chain_at(self, seq: int) -> int | None:
         """The chained checksum of a row; None if it is not there, or has none. Raises
         SpoolError."""
-        with row_log.reading(self.path) as db:
+        with row_reader.reading(self.path) as db:
             return None if db is None else row_log.chain_at(db, seq)
 
     def verify(self, after: int) -> tuple[list[str], list[range]]:
@@ -235,6 +291,7 @@ class Spool(AbstractContextManager["Spool"]):
         SpoolError."""
         try:
             with self._transaction():
+                self._bring_recent()
                 wrong, missing = damage.find(self._db, after)
                 places = [damage.spoil(self._db, each, _SPOILED) for each in wrong]
                 return [place for each in places for place in each], missing
@@ -245,17 +302,25 @@ class Spool(AbstractContextManager["Spool"]):
         """Write something and have it synced. Raises SpoolError."""
         try:
             with self._transaction():
+                self._bring_recent()
                 spool_file.set_version(self._db)
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
 
     def trim(self, up_to_seq: int) -> int:
         """Delete the rows up to and including a number; returns how many. Their items stay recorded
-        as seen.
+        as seen. Those beside the tables are forgotten here; other processes may see them until
+        others are written over them.
 
         Each chunk is a transaction of its own, so that publishers need not wait long.
         """
         total = 0
+        if self.recent is not None:
+            with self._lock:
+                total += self.recent.forget(up_to_seq)
+                if self.recent.is_large:
+                    with self._transaction():
+                        self._bring_recent()
         while True:
             with self._transaction():
                 deleted = row_log.delete(self._db, up_to_seq)
@@ -279,99 +344,12 @@ class Spool(AbstractContextManager["Spool"]):
     def backup(self, path: Path) -> None:
         """Write a consistent copy to `path`, which must not exist; readers and writers go on
         meanwhile. Raises SpoolError."""
+        try:
+            with self._transaction():
+                self._bring_recent()
+        except sqlite3.Error as error:
+            raise row_log.problem(self.path, error) from error
         spool_file.backup(self.path, path)
-
-    # -- the feeds -----------------------------------------------------------------------------
-
-    def state(self, url: str) -> FeedState:
-        """The state of a feed, a fresh one for a feed never added."""
-        with self._lock:
-            return self._known(url) or FeedState(url, url)
-
-    def feeds(self) -> list[FeedState]:
-        """All feeds there are, by address as typed."""
-        with self._lock:
-            return states.load(self._db, "TRUE ORDER BY url")
-
-    def schedule(self, until: int = _NEVER, beyond: int = _NEVER) -> list[tuple[int, str]]:
-        """(next_fetch, url) of the active feeds due at `until` or before, or later than `beyond`,
-        the longest due first."""
-        with self._lock:
-            return self._db.execute(
-                "SELECT next_fetch, url FROM feed WHERE status = 'active' "
-                "AND (next_fetch <= ? OR next_fetch > ?) ORDER BY next_fetch, url",
-                (until, beyond),
-            ).fetchall()
-
-    def add(self, url: str, login: str | None = None) -> bool:
-        """Subscribe to a feed, due at once; returns whether it is new. A known one only gets the
-        login."""
-        return self.add_all({url: login}) > 0
-
-    def add_all(
-        self, logins: Mapping[str, str | None], on_feeds: Callable[[int], object] = lambda _: None
-    ) -> int:
-        """Subscribe to feeds, given with their logins, in one transaction; returns how many are
-        new. `on_feeds` is called with how many more are done, now and then."""
-        new = 0
-        with self._transaction():
-            for number, (url, login) in enumerate(logins.items(), 1):
-                if number % _TOGETHER == 0:
-                    on_feeds(_TOGETHER)
-                if self._known(url) is None:
-                    states.save(self._db, FeedState(url, url, login=login))
-                    new += 1
-                elif login is not None:
-                    self._db.execute("UPDATE feed SET login = ? WHERE url = ?", (login, url))
-        if rest := len(logins) % _TOGETHER:
-            on_feeds(rest)
-        return new
-
-    def remove(self, url: str) -> bool:
-        """Delete a feed, but not the record of its items: added again it brings only new ones.
-        Returns whether it was there."""
-        with self._transaction():
-            self._db.execute("DELETE FROM hub WHERE url = ?", (url,))
-            return self._db.execute("DELETE FROM feed WHERE url = ?", (url,)).rowcount > 0
-
-    def refresh(self, url: str) -> FeedState | None:
-        """Make an active feed due at once; returns its state, None if there is no such feed."""
-        with self._transaction():
-            self._db.execute(
-                "UPDATE feed SET next_fetch = 0 WHERE url = ? AND status = 'active'", (url,)
-            )
-            return self._known(url)
-
-    def set_status(self, url: str, status: Status) -> bool:
-        """Pause a feed, or make it active and due at once, also one that was gone. Returns whether
-        there is such a feed."""
-        with self._transaction():
-            changed = self._db.execute(
-                "UPDATE feed SET status = ?, next_fetch = 0 WHERE url = ?", (status, url)
-            )
-            return changed.rowcount > 0
-
-    def hubs(self, due: int | None = None) -> list[Subscription]:
-        """All subscriptions at hubs; or those of active feeds that are due at a time."""
-        with self._lock:
-            return hubs.load(self._db) if due is None else hubs.due(self._db, due)
-
-    def hub(self, *, url: str | None = None, token: str | None = None) -> Subscription | None:
-        """The subscription of a feed, or the one that a callback's token belongs to."""
-        with self._lock:
-            found = hubs.load(self._db, "url = ? OR token = ?", url, token)
-        return found[0] if found else None
-
-    def save_hub(self, subscription: Subscription) -> None:
-        """Store a subscription in place of the feed's former one."""
-        with self._transaction():
-            hubs.save(self._db, subscription)
-
-    def set_callback(self, address: str) -> None:
-        """Store the address under which hubs reach us; if it has changed, all subscriptions are
-        made anew."""
-        with self._transaction():
-            hubs.set_callback(self._db, address)
 
     # -- inside a transaction ------------------------------------------------------------------
 
@@ -382,12 +360,17 @@ class Spool(AbstractContextManager["Spool"]):
                 with spool_file.transaction(self._db):
                     yield
                 self._end = self._next or self._end
+                if self._bringing and self.recent is not None:
+                    self.recent.begin(row_log.newest(self._db))
             finally:
                 self._next = None
+                self._bringing = False
+
+    def _bring_recent(self) -> None:
+        """Bring the rows into the tables that are beside them."""
+        if self.recent is not None:
+            row_log.bring(self._db, self.recent.after(0)[1], self._end[0])
+            self._bringing = True
 
     def _microseconds(self) -> int:
         return int(self._now() * 1_000_000)
-
-    def _known(self, url: str) -> FeedState | None:
-        found = states.load(self._db, "url = ?", url)
-        return found[0] if found else None

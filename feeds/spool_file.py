@@ -6,12 +6,13 @@ In: the path. Out: a connection to a file that has all tables, in transactions o
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from feeds import feed_state, hubs, requested, row_log, seen
+from feeds import feed_state, hubs, requested, row_log, row_reader, seen
 from feeds.write_ahead import write_ahead
 
 _TABLES = ";".join(
@@ -46,6 +47,8 @@ def connect(path: Path) -> sqlite3.Connection:
             row_log.migrate(db, old)
         for statement in _TABLES:
             db.execute(statement)
+        if not row_log.secret(db):
+            db.execute(f"PRAGMA application_id = {1 + secrets.randbelow(2**31 - 1)}")
         set_version(db)
     return db
 
@@ -72,7 +75,7 @@ def backup(path: Path, to: Path) -> None:
     """Write a consistent copy to a path where nothing is; readers and writers go on meanwhile.
     Raises SpoolError."""
     try:
-        with row_log.reading(path) as db:
+        with row_reader.reading(path) as db:
             assert db is not None
             db.execute("VACUUM INTO ?", (str(to),))
         with to.open("rb") as copy:

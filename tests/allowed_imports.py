@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "broker.text": ("broker.model", "xscl"),
     "broker.settings": ("broker.planner", "broker.text", "broker.model", "xscl"),
     "broker.rendering": ("broker.shared_match", "broker.text", "broker.model", "xscl"),
-    "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
+    "broker.state": ("broker.shared_match", "broker.errors", "broker.model", "feeds"),
     "broker.price": ("broker.query", "broker.statistics", "broker.model", "xscl"),
     "broker.suggest": (
         *("broker.engine", "broker.query", "broker.documents", "broker.statistics"),

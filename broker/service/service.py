@@ -325,7 +325,7 @@ class Service:
         oldest = None
         if last > position:
             with suppress(SpoolError):  # the pipeline then fails too, and reports it
-                oldest = stored_at(core.spool.path, position)
+                oldest = stored_at(core.reading, position)
         return ServiceFigures(
             at=now,
             started=self.started,

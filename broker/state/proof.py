@@ -4,7 +4,8 @@ In: numbers that only grow, of the spool, the engine and the mailbox. Out: the s
 start, when a file that holds less than was proven has lost something.
 
 The file has room for two records, written in turns and each with a checksum, so a write that was
-cut off leaves the one before. It never grows: a sync writes one sector and no metadata.
+cut off leaves the one before. It never grows: a sync writes one sector and no metadata. A third one
+is written without a sync: it survives the process, and not the machine.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _MAGIC = b"XBPROOF1"
 _RECORD = struct.Struct("<8sQ9q")
 _CHECK = struct.Struct("<I")
 _SLOT = 4096
-"""Bytes between the two records, so that a torn sector never holds both."""
+"""Bytes between the records, so that a torn sector never holds two."""
+_SYNCED = 2
+"""How many of the records are synced; the one behind them is not."""
 
 
 class Proven(NamedTuple):
@@ -62,6 +65,9 @@ class Proof:
         """How many times something was noted, and of these how many are synced."""
         self._synced = 0
         self._turn = 0
+        """The number of the last record."""
+        self._place = 0
+        """Which one was synced last."""
         self.found = self._read()
         self._now = self.found or Proven()
         if self.found is None:
@@ -98,17 +104,25 @@ class Proof:
                 return
             with self._noting:
                 now, notes = self._now, self._notes
-            self._turn += 1
-            os.pwrite(self._file, _packed(self._turn, now), self._turn % 2 * _SLOT)
+                self._turn += 1
+                turn = self._turn
+            self._place = 1 - self._place
+            os.pwrite(self._file, _packed(turn, now), self._place * _SLOT)
             os.fdatasync(self._file)
             self._synced = notes
+
+    def write(self) -> None:
+        """Write what was noted without a sync: for what is on the disk twice."""
+        with self._noting:
+            self._turn += 1
+            os.pwrite(self._file, _packed(self._turn, self._now), _SYNCED * _SLOT)
 
     def _create(self) -> None:
         growing = self.path.with_name(f".{self.path.name}.new")
         handle = os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             record = _packed(self._turn, self._now)
-            os.write(handle, (record + bytes(_SLOT - len(record)) + bytes(_SLOT)))
+            os.write(handle, record.ljust((_SYNCED + 1) * _SLOT, b"\0"))
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -120,12 +134,13 @@ class Proof:
             content = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        records = [_unpacked(content[at : at + _SLOT]) for at in (0, _SLOT)]
-        good = [record for record in records if record is not None]
+        records = [_unpacked(content[n * _SLOT : (n + 1) * _SLOT]) for n in range(_SYNCED + 1)]
+        good = [(*record, place) for place, record in enumerate(records) if record is not None]
         if not good:
             self.damaged = True
             return None
-        self._turn, proven = max(good)
+        self._turn, proven, _ = max(good)
+        self._place = max([(turn, place) for turn, _, place in good if place < _SYNCED])[1]
         return proven
 
 

@@ -20,14 +20,14 @@ from tests.waiting import PATIENCE, until
 QUERY = "pair: S//a->x[./k->k] FOLLOWED BY {k = l, 1 h} S//b->y[./k->l]"
 
 
-def pair(number: int, at: datetime) -> str:
-    """Two lines of JSON to publish."""
+def pair(number: int, at: datetime, size: int = 0) -> str:
+    """Two lines of JSON to publish; the documents have that many more bytes."""
     return "".join(
         json.dumps(
             {
                 "id": f"{name}{number}",
                 "timestamp": (at + timedelta(seconds=second)).isoformat(),
-                "xml": f"<{name}><k>{number}</k></{name}>",
+                "xml": f"<{name}><k>{number}</k>{' ' * size}</{name}>",
             }
         )
         + "\n"
@@ -55,10 +55,10 @@ class Plain(AbstractContextManager["Plain"]):
         assert answer.status_code == 201, answer.text
         return dict(answer.json()[0])
 
-    def post(self, numbers: Iterable[int], at: datetime | None = None) -> int:
+    def post(self, numbers: Iterable[int], at: datetime | None = None, size: int = 0) -> int:
         """Publish pairs; returns the status of the response."""
         lines = "".join(
-            pair(number, at or self.begin + timedelta(minutes=number)) for number in numbers
+            pair(number, at or self.begin + timedelta(minutes=number), size) for number in numbers
         )
         answer = self.served.http.post(
             "/v1/streams/S/documents",
@@ -67,9 +67,9 @@ class Plain(AbstractContextManager["Plain"]):
         )
         return answer.status_code
 
-    def posted(self, numbers: Iterable[int]) -> None:
+    def posted(self, numbers: Iterable[int], size: int = 0) -> None:
         """Publish pairs, and wait until they are matched."""
-        assert self.post(numbers) == 202
+        assert self.post(numbers, size=size) == 202
         self.drained()
 
     def drained(self) -> None:

@@ -35,6 +35,8 @@ _OFTEN = {
     "feed stored": Point("feeds.spool", "Spool.append", "after"),
     # A document that is posted.
     "spool inserted": Point("feeds.row_log", "insert", "after"),
+    "recent storing": Point("feeds.recent", "Recent.append", "before"),
+    "recent stored": Point("feeds.recent", "Recent.append", "after"),
     "spool committing": Point("feeds.spool", "Spool._transaction", "committing"),
     "spool committed": Point("feeds.spool", "Spool._transaction", "committed"),
     "published": Point("feeds.spool", "Spool.publish", "after"),
@@ -80,6 +82,7 @@ SELDOM = {
     "replaced": Point("broker.join.joiner", "Joiner.replace", "after"),
     # Upkeep.
     "trimming": Point("feeds.row_log", "delete", "after"),
+    "recent brought": Point("feeds.row_log", "bring", "after"),
     "trimmed": Point("feeds.spool", "Spool.trim", "after"),
     "checkpoint": Point("broker.state.store", "Store.checkpoint", "during"),
     "checkpointed": Point("broker.state.store", "Store.checkpoint", "after"),

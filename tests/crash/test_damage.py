@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from tests.crash.plain import QUERY, Plain
 FILES = {"spool": "spool.sqlite", "mailbox": "mailbox.sqlite", "engine": "broker.duckdb"}
 LOGS = {
     "spool": "spool.sqlite-wal",
+    "recent": "spool.sqlite-recent",
     "mailbox": "mailbox.sqlite-wal",
     "engine": "broker.duckdb.wal",
     "journal": "journal",
@@ -22,34 +24,49 @@ LOGS = {
 TRIALS = 4
 
 
+LARGE = 60_000
+"""Bytes of documents that are not stored beside the tables of the spool when twenty come at once."""
+
+Killed = tuple[Plain, Path, dict[str, int]]
+
+
 @pytest.fixture(scope="module")
-def killed(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Plain, Path, dict[str, int]]]:
-    """A state whose process was killed after pairs 0 to 9, which were all done when the logs had
-    the lengths that are told, and 10 to 19. No upkeep came in between."""
-    directory = tmp_path_factory.mktemp("torn")
-    with Plain(directory) as plain:
-        plain.served.start(upkeep=False)
-        plain.subscribe()
-        plain.posted(range(10))
-        whole = {name: size(plain.state / log) for name, log in LOGS.items()}
-        plain.posted(range(10, 20))
-        assert plain.found() == [*range(20)]
-        plain.served.kill()
-        kept = directory / "kept"
-        plain.state.rename(kept)
-        yield plain, kept, whole
+def killings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Killed]]:
+    """By the name of a log, a state whose process was killed after pairs 0 to 9, which were all
+    done when the logs had the lengths that are told, and 10 to 19, which are in that log. No upkeep
+    came in between."""
+    with ExitStack() as open:
+        made: dict[int, Killed] = {}
+
+        def killed(name: str) -> Killed:
+            size = LARGE if name == "spool" else 0
+            if size not in made:
+                made[size] = _killed(tmp_path_factory.mktemp("torn"), size, open)
+            return made[size]
+
+        yield killed
+
+
+def _killed(directory: Path, large: int, open: ExitStack) -> Killed:
+    plain = open.enter_context(Plain(directory))
+    plain.served.start(upkeep=False)
+    plain.subscribe()
+    plain.posted(range(10), large)
+    whole = {name: size(plain.state / log) for name, log in LOGS.items()}
+    plain.posted(range(10, 20), large)
+    assert plain.found() == [*range(20)]
+    plain.served.kill()
+    kept = directory / "kept"
+    plain.state.rename(kept)
+    return plain, kept, whole
 
 
 @pytest.mark.parametrize("trial", range(TRIALS))
 @pytest.mark.parametrize("name", LOGS)
-def test_a_torn_last_record(
-    killed: tuple[Plain, Path, dict[str, int]], name: str, trial: int
-) -> None:
+def test_a_torn_last_record(killings: Callable[[str], Killed], name: str, trial: int) -> None:
     """Of one file alone the end is gone, though it was written: the worst that can be. What was
     there before is there, nothing is there twice, and what is sent again is taken as ever."""
-    plain, kept, whole = killed
+    plain, kept, whole = killings(name)
     plain.replaced(kept)
     log = plain.state / LOGS[name]
     length = Random(f"{name} {trial}").randrange(whole[name], log.stat().st_size)
@@ -78,11 +95,9 @@ def test_a_torn_last_record(
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_record_that_was_being_written(
-    killed: tuple[Plain, Path, dict[str, int]], name: str
-) -> None:
+def test_a_record_that_was_being_written(killings: Callable[[str], Killed], name: str) -> None:
     """Behind all that was told as durable there is the beginning of another record, or rubbish."""
-    plain, kept, _ = killed
+    plain, kept, _ = killings(name)
     for rubbish in (b"\0" * 700, bytes(Random(name).randbytes(5_000))):
         plain.replaced(kept)
         with (plain.state / LOGS[name]).open("ab") as file:

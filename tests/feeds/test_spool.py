@@ -185,10 +185,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     future = tmp_path / "future.sqlite"
     Spool(future).close()
     with sqlite3.connect(future) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (5,), "are older versions read?"
-        db.execute("PRAGMA user_version = 6")
+        assert db.execute("PRAGMA user_version").fetchone() == (6,), "are older versions read?"
+        db.execute("PRAGMA user_version = 7")
     db.close()
-    for path, reason in ((text, "not a database"), (other, "not a spool"), (future, "version 6")):
+    for path, reason in ((text, "not a database"), (other, "not a spool"), (future, "version 7")):
         with pytest.raises(SpoolError, match=reason):
             Spool(path)
         with pytest.raises(SpoolError, match=reason):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from feeds.spool import last_seq
 from tests.service.api_harness import Running, problem, serving
 from tests.waiting import until
 
@@ -49,8 +50,6 @@ def test_a_document_is_published_with_what_its_headers_say(running: Running) -> 
 
 
 def test_an_accepted_document_is_on_the_disk(running: Running) -> None:
-    import sqlite3
-
     answer = running.publish({"id": "d1", "xml": "<book/>"}, {"id": "d2", "xml": "<blog/>"})
     assert answer.json() == {
         "accepted": 2,
@@ -59,11 +58,7 @@ def test_an_accepted_document_is_on_the_disk(running: Running) -> None:
         "last": 2,
         "ids": ["d1", "d2"],
     }
-    with sqlite3.connect(running.service.state / "spool.sqlite") as other:
-        (last,) = other.execute(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'document'"
-        ).fetchone()
-    assert last == 2
+    assert last_seq(running.service.state / "spool.sqlite") == 2
 
 
 def test_a_wrong_line_is_named_and_nothing_is_published(running: Running) -> None:

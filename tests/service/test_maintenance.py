@@ -71,7 +71,7 @@ def test_only_what_the_engine_has_leaves_the_spool(core: Core) -> None:
     publish(core, order(1), order(2))
     Intake(core, lambda: 1.0).publish("S", [order(3)])
     assert core.trim() == 2
-    assert [row.seq for row in read_rows(core.spool.path, 0, 9)] == [3]
+    assert [row.seq for row in read_rows(core.reading, 0, 9)] == [3]
     assert core.backlog() == 1
 
 
@@ -118,7 +118,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
     maintenance.start()
     until(lambda: maintenance.problems)
     assert maintenance.problems == {"compaction": "OperationalError: disk I/O error"}
-    until(lambda: not list(read_rows(core.spool.path, 0, 9)))
+    until(lambda: not list(read_rows(core.reading, 0, 9)))
     broken = False
     until(lambda: not maintenance.problems)
     assert maintenance.stop(PATIENCE)

@@ -220,7 +220,8 @@ def _agree_spool(found: Agreement, spool: Spool, proven: Proven) -> None:
     wrong, missing = spool.verify(found.position)
     for place in wrong:
         found.report(LOST, f"{name}: {place} is damaged: it is a dead letter now; publish it again")
-    for numbers in missing:
+    beside = [range(max(each.start, found.position + 1), each.stop) for each in spool.missing]
+    for numbers in [*missing, *[each for each in beside if each and each not in missing]]:
         found.report(LOST, _lost(name, numbers[0], numbers[-1]))
     end = max(proven.documents, proven.position, found.position)
     if last < end:

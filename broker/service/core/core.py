@@ -124,7 +124,11 @@ class Core:
                 on_rows=self.news.set,
                 now=clock,
                 prove=self._prove_documents,
+                note=self._note_documents,
+                # Spark's workers, which are other processes, read the tables.
+                beside=settings.pipeline.kind == "local",
             )
+            self.reading.recent = self.spool.recent
             undo.callback(self.spool.close)
             self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
             undo.callback(self.mailbox.close)
@@ -190,6 +194,10 @@ class Core:
     def _prove_documents(self, last: int, chain: int) -> None:
         self.proof.note_documents(last, chain)
         self.proof.sync()
+
+    def _note_documents(self, last: int, chain: int) -> None:
+        self.proof.note_documents(last, chain)
+        self.proof.write()
 
     def failed_to_store(self, error: Exception) -> None:
         """Note that documents could not be stored."""

@@ -1,0 +1,121 @@
+"""Numbered records in a file, each synced when it is appended, until another file holds them all.
+
+In: records, as bytes with numbers that grow. Out: those that are whole and wanted, when the file is
+opened again. Once all are held elsewhere the next one is written over the first, so the file stays
+small and a sync writes no metadata. Numbers tell new records from older ones behind them. Each
+begins at a sector of its own, so a write that is cut off damages no other. Checksums begin with a
+secret: nothing that a record contains can look like one.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+_MAGIC = b"XBJRNL01"
+_HEAD = struct.Struct("<8sQQ")
+"""The magic, the number, and the bytes of the content, which follows with its checksum."""
+_CHECK = struct.Struct("<I")
+_SECTOR = 512
+
+Numbered = list[tuple[int, bytes]]
+"""Records with their numbers."""
+
+
+class Records:
+    """The records in a file, which is made for the first one. Raises OSError. Used by one thread at
+    a time. `secret` is a number from 0 to 2**32 - 1; each record is written in so many `copies`."""
+
+    def __init__(self, path: Path, secret: int, copies: int = 1) -> None:
+        self.path = path
+        self.file: int | None = os.open(path, os.O_RDWR) if path.exists() else None
+        self.at = 0
+        """Where the next record is written."""
+        self._secret = secret
+        self._copies = copies
+
+    def close(self, needed: bool = True) -> None:
+        """Close the file, and remove it if nothing that it holds is `needed` any more."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+            if not needed:
+                self.path.unlink(missing_ok=True)
+
+    def create(self) -> None:
+        """Make the file, if it is not there."""
+        if self.file is None:
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            parent = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(parent)
+            finally:
+                os.close(parent)
+
+    def read(
+        self, number: int, after: Callable[[int, bytes], int] = lambda number, content: number + 1
+    ) -> tuple[Numbered, Numbered]:
+        """The records from a number on, each the one that comes `after` its predecessor; the next
+        ones are written behind them. A last record that is not whole was not appended. And those
+        that are there behind one that is missing."""
+        places = self._places(number)
+        found: Numbered = []
+        self.at = 0
+        while (place := places.pop(number, None)) is not None:
+            at, content = place
+            found.append((number, content))
+            self.at = at + self._copies * _padded(len(content))
+            number = after(number, content)
+        later = [(n, content) for n, (_, content) in sorted(places.items()) if n > number]
+        return found, later
+
+    def _places(self, number: int) -> dict[int, tuple[int, bytes]]:
+        """Where each record from a number on begins that is whole, and its content."""
+        content = b"" if self.file is None else self.path.read_bytes()
+        found: dict[int, tuple[int, bytes]] = {}
+        at = content.find(_MAGIC)
+        while at >= 0:
+            size = 0
+            if at % _SECTOR == 0 and at + _HEAD.size <= len(content):
+                _, own, size = _HEAD.unpack_from(content, at)
+                if own >= number and own not in found and self._is_whole(content, at, size):
+                    begin = at + _HEAD.size
+                    found[own] = at, content[begin : begin + size]
+            at = content.find(_MAGIC, at + 1)
+        return found
+
+    def _is_whole(self, content: bytes, at: int, size: int) -> bool:
+        end = at + _HEAD.size + size
+        if end + _CHECK.size > len(content):
+            return False
+        sum = zlib.crc32(memoryview(content)[at:end], self._secret)
+        return bool(sum == _CHECK.unpack_from(content, end)[0])
+
+    def append(self, number: int, content: bytes) -> None:
+        """Add a record: it is on the disk when this returns. After an error it may be there or not,
+        and the file is to be rewound before anything else is added."""
+        self.create()
+        assert self.file is not None
+        written = _HEAD.pack(_MAGIC, number, len(content)) + content
+        written += _CHECK.pack(zlib.crc32(written, self._secret))
+        size = _padded(len(content))
+        if self._copies > 1:
+            written = written.ljust(size, b"\0") * self._copies
+        at = self.at
+        done = os.pwrite(self.file, written, at)
+        while done < len(written):
+            done += os.pwrite(self.file, written[done:], at + done)
+        os.fdatasync(self.file)
+        self.at += size * self._copies
+
+    def rewind(self) -> None:
+        """Write the next record over the first: all are held elsewhere."""
+        self.at = 0
+
+
+def _padded(size: int) -> int:
+    """The bytes that a record with so many of content takes in the file."""
+    return -(-(_HEAD.size + size + _CHECK.size) // _SECTOR) * _SECTOR
