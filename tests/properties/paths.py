@@ -48,8 +48,14 @@ def _watching(original: Original, around: Callable[..., Any], counts: Counter[st
     return watching
 
 
-def _decided(counts: Counter[str], original: Original, plan: Plan, records: Any, most: int) -> Any:
-    found = original(plan, records, most)
+def _only(counts: Counter[str], original: Original, plan: Plan, layouts: Any) -> Any:
+    found = original(plan, layouts)
+    counts["memory: a pair"] += found is not None and len(layouts) == 2
+    return found
+
+
+def _several(counts: Counter[str], original: Original, plan: Plan, records: Any, *args: Any) -> Any:
+    found = original(plan, records, *args)
     if found is None:
         counts["memory: too many"] += 1
         return None
@@ -156,7 +162,8 @@ def _within(counts: Counter[str], original: Original, *args: Any) -> Any:
 
 
 _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
-    (Plan, "candidates", _decided),
+    (Plan, "only", _only),
+    (Plan, "several", _several),
     (Joiner, "_of_one", _of_one),
     (Templates, "_rows_of", _ran),
     (HotLists, "met", _met),
