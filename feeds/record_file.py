@@ -78,13 +78,17 @@ class Records:
         found: dict[int, tuple[int, bytes]] = {}
         at = content.find(_MAGIC)
         while at >= 0:
-            size = 0
+            # Within a whole record nothing begins, whatever a document has been made to look like:
+            # to check all that would take hours.
+            behind = at + 1
             if at % _SECTOR == 0 and at + _HEAD.size <= len(content):
                 _, own, size = _HEAD.unpack_from(content, at)
-                if own >= number and own not in found and self._is_whole(content, at, size):
+                if self._is_whole(content, at, size):
                     begin = at + _HEAD.size
-                    found[own] = at, content[begin : begin + size]
-            at = content.find(_MAGIC, at + 1)
+                    behind = begin + size
+                    if own >= number and own not in found:
+                        found[own] = at, content[begin:behind]
+            at = content.find(_MAGIC, behind)
         return found
 
     def _is_whole(self, content: bytes, at: int, size: int) -> bool:
