@@ -90,7 +90,7 @@ def sizes_of(problem: Problem) -> Floats:
     for members, values in problem.equal:
         powers = float(values) ** -np.maximum(np.arange(-1.0, number), 0.0)
         found *= powers[np.bitwise_count(masks & np.uint32(members))]
-    sides = np.uint32(problem.old), np.uint32(problem.whole & ~problem.old)
+    sides = [np.uint32(problem.old), np.uint32(problem.whole & ~problem.old)]
     if problem.windows:
         table = [
             [near(old, new, problem.windows) for new in range(number + 1)]
@@ -99,7 +99,7 @@ def sizes_of(problem: Problem) -> Floats:
         found *= np.array(table)[tuple(np.bitwise_count(masks & side) for side in sides)]
     factorials = np.array([float(factorial(size)) for size in range(number + 1)])
     for items in problem.ordered:
-        for side in sides:
+        for side in sides if problem.old else sides[1:]:
             for item in items:
                 if (item & side).bit_count() > 1:
                     found *= factorials[np.bitwise_count(masks & np.uint32(item) & side)]
