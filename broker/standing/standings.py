@@ -386,10 +386,6 @@ class Standings:
             counted=COUNTED,
         )
 
-    def wake(self) -> None:
-        """Make what all patterns have in memory, also of those that are asleep."""
-        self._memory.wake_all()
-
     def waiting(self, rows: int | None = None) -> list[Waiting]:
         """What the patterns have not decided yet, what is decided first in front. That of a pattern
         in a FROM counts for the query around it. After a restart it lacks those for which more than
@@ -399,5 +395,5 @@ class Standings:
 
     def latest(self) -> int | None:
         """The highest time at which all that waits is decided, but for what waits for ever."""
-        self.wake()
+        self._memory.wake_all()
         return latest(self._memory.awake.values())
