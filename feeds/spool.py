@@ -94,8 +94,6 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         self._next: tuple[int, int] | None = None
         self.recent: Recent | None = None
         """The rows that the tables lack."""
-        self._bringing = False
-        """Whether the transaction brings them there."""
         self.missing: list[range] = []
         """Numbers of documents that were lost beside the tables."""
         try:
@@ -132,9 +130,9 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         with self._lock:
             if self.recent is not None:
                 needed = True
-                with suppress(sqlite3.Error), self._transaction():
+                with suppress(sqlite3.Error):
                     self._bring_recent()
-                    needed = False
+                    needed = False  # as that is committed
                 self.recent.close(needed)
             self._db.close()
 
@@ -147,8 +145,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         being fetched stays removed.
         """
         batches = [wave] if isinstance(wave, Batch) else list(wave)
-        with self._transaction():
-            self._bring_recent()
+        with self._adding():
             rows: list[DocumentRow] = []
             history: list[DocumentRow] = []
             for batch in batches:
@@ -217,8 +214,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
                 # A statement by itself is a transaction: one call of SQLite instead of three.
                 groups[0].numbers, chain = row_log.insert(self._db, groups[0].rows, chain)
             else:
-                with self._transaction():
-                    self._bring_recent()
+                with self._adding():
                     for group in groups:
                         group.numbers, chain = row_log.insert(self._db, group.rows, chain)
         except BaseException as raised:
@@ -264,8 +260,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         """Make the numbers to come greater than `seq`, so that none is used twice after the file
         was lost. Raises SpoolError."""
         try:
-            with self._transaction():
-                self._bring_recent()
+            with self._adding():
                 row_log.skip_numbers(self._db, seq)
                 self._next = max(self._end, (seq, 0))
         except sqlite3.Error as error:
@@ -290,8 +285,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         which become dead letters, and the numbers that are missing between two of them. Raises
         SpoolError."""
         try:
-            with self._transaction():
-                self._bring_recent()
+            with self._adding():
                 wrong, missing = damage.find(self._db, after)
                 places = [damage.spoil(self._db, each, _SPOILED) for each in wrong]
                 return [place for each in places for place in each], missing
@@ -301,8 +295,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
     def check_writing(self) -> None:
         """Write something and have it synced. Raises SpoolError."""
         try:
-            with self._transaction():
-                self._bring_recent()
+            with self._adding():
                 spool_file.set_version(self._db)
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
@@ -319,8 +312,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
             with self._lock:
                 total += self.recent.forget(up_to_seq)
                 if self.recent.is_large:
-                    with self._transaction():
-                        self._bring_recent()
+                    self._bring_recent()
         while True:
             with self._transaction():
                 deleted = row_log.delete(self._db, up_to_seq)
@@ -345,13 +337,12 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         """Write a consistent copy to `path`, which must not exist; readers and writers go on
         meanwhile. Raises SpoolError."""
         try:
-            with self._transaction():
-                self._bring_recent()
+            self._bring_recent()
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
         spool_file.backup(self.path, path)
 
-    # -- inside a transaction ------------------------------------------------------------------
+    # -- transactions --------------------------------------------------------------------------
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -360,17 +351,24 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
                 with spool_file.transaction(self._db):
                     yield
                 self._end = self._next or self._end
-                if self._bringing and self.recent is not None:
-                    self.recent.begin(row_log.newest(self._db))
             finally:
                 self._next = None
-                self._bringing = False
+
+    @contextmanager
+    def _adding(self) -> Iterator[None]:
+        """A transaction in which the tables may get rows: those beside them come before."""
+        with self._lock:
+            with self._transaction():
+                if self.recent is not None:
+                    row_log.bring(self._db, self.recent.after(0)[1], self._end[0])
+                yield
+            if self.recent is not None:
+                self.recent.begin(row_log.newest(self._db))
 
     def _bring_recent(self) -> None:
         """Bring the rows into the tables that are beside them."""
-        if self.recent is not None:
-            row_log.bring(self._db, self.recent.after(0)[1], self._end[0])
-            self._bringing = True
+        with self._adding():
+            pass
 
     def _microseconds(self) -> int:
         return int(self._now() * 1_000_000)

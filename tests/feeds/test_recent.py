@@ -7,11 +7,14 @@ import errno
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from feeds import spool_file
 from feeds.packs import MOST
 from feeds.recent import file_of
 from feeds.rows import DocumentRow
@@ -283,6 +286,26 @@ def test_a_failed_write_is_told_and_the_next_one_goes_on(
     with opened(later) as spool:
         assert ids(later) == ["1", "2", "3"]
         assert spool.verify(0) == ([], [])
+
+
+def test_what_cannot_be_brought_into_the_tables_at_the_end_stays_beside_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def failing(db: sqlite3.Connection) -> Iterator[None]:
+        with transaction(db):
+            yield
+            raise sqlite3.OperationalError("database or disk is full")  # as the commit may
+
+    transaction = spool_file.transaction
+    with monkeypatch.context() as patched, opened(path) as spool:
+        spool.publish([posted("1")])
+        patched.setattr(spool_file, "transaction", failing)
+        spool.close()
+        assert file_of(path).exists()
+    assert in_tables(path) == []
+    with opened(path):
+        assert ids(path) == ["1"]
 
 
 def test_another_process_leaves_it_alone(path: Path) -> None:
