@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from broker.shared_match import ID, SharedMatch, portions
 from broker.state.relations import MatchRelations
-from broker.state.store import Store
+from broker.state.store import StateError, Store
 
 _COLUMNS = {
     "n": pa.int64(),
@@ -176,7 +176,13 @@ class Outbox:
             if xml is None or result is not None:
                 found.append(Posted(n, ids, queries, match, result))
             else:
-                bytes_of = tuple([xml(doc, n) for doc in docs])
+                try:
+                    bytes_of = tuple([xml(doc, n) for doc in docs])
+                except (KeyError, StopIteration):
+                    raise StateError(
+                        f"match {n:,} of the outbox refers to a document that is not there: the"
+                        " state is damaged; restore a backup"
+                    ) from None
                 found.append(Posted(n, ids, queries, match, None, tuple(docs), bytes_of))
         return found
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import xscl
-from broker import Broker
+from broker import Broker, Document
 from broker.engine.engine import Engine
 from broker.query.prepared import compile_query
 from broker.shared_match import SharedMatch
 from broker.state.outbox import Outbox
 from broker.state.relations import MatchRelations
-from broker.state.store import Store
+from broker.state.store import StateError, Store
 from feeds.rows import DocumentRow
 from tests.delivery.support import match
 
@@ -77,3 +77,16 @@ def test_what_was_acknowledged_stays_so_when_the_file_is_reopened(tmp_path: Path
     store.close()
     with Broker(tmp_path) as broker:
         assert broker.undelivered() == []
+
+
+def test_a_match_whose_document_is_gone_says_that_the_state_is_damaged(
+    tmp_path: Path,
+) -> None:
+    with Broker(tmp_path) as broker:
+        broker.subscribe("q: S//a[./k->x] FOLLOWED BY {x = y, 1 h} S//b[./k->y]")
+        for n, name in enumerate("ab"):
+            broker.process([Document(name, timestamp=float(n), xml=f"<{name}><k>1</k></{name}>")])
+        with broker.engine.store.transaction():
+            broker.engine.store.run("DELETE FROM documents WHERE id = 'a'")
+        with pytest.raises(StateError, match="match 1 of the outbox refers to a document that is"):
+            broker.engine.outbox.undelivered(10)
