@@ -6,7 +6,7 @@ of a unit of a pattern. All times are microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +84,7 @@ class Instance:
     _order: tuple[Any, ...] | None = None
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> Sequence[Row]:
         """Its documents, in the order of the pattern."""
         found: list[Row] = []
         for slot in sorted(self.parts):
@@ -107,7 +107,51 @@ class Instance:
         return self.end - self.start
 
 
-def rows_of(part: Part) -> list[Row]:
+class OfBlocks(Instance):
+    """A match with one document for each of its blocks, of these slots, in their order. It is made
+    very often, and little of it is read mostly: the rest is made when it is."""
+
+    __slots__ = ("_rows", "_slots_of")
+
+    def __init__(self, slots: Sequence[int], rows: Sequence[Row], due: int, tuples: Tuples) -> None:
+        self.start = rows[0].start
+        self.end = rows[-1].end
+        self.due = due
+        self.tuples = tuples
+        self._rows = rows
+        self._slots_of = slots
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self._rows
+
+    def __getattr__(self, name: str) -> Any:
+        """What a slot of the instance is empty of."""
+        made = _MADE.get(name)
+        if made is None:
+            raise AttributeError(name)
+        value = made(self)
+        setattr(self, name, value)
+        return value
+
+    @property
+    def by_slot(self) -> dict[int, Row]:
+        return dict(zip(self._slots_of, self._rows, strict=False))
+
+
+_MADE: Mapping[str, Callable[[OfBlocks], Any]] = {
+    "first": lambda each: each.start,
+    "last": lambda each: each.rows[-1].end,
+    "parts": lambda each: each.by_slot,
+    "keys": lambda each: frozenset([row.key for row in each.rows]),
+    "single": lambda each: by_variable(each.rows),
+    "several": lambda _: {},
+    "computed": lambda _: {},
+    "_order": lambda _: None,
+}
+
+
+def rows_of(part: Part) -> Sequence[Row]:
     if part is None:
         return []
     if isinstance(part, Row):
@@ -117,13 +161,7 @@ def rows_of(part: Part) -> list[Row]:
 
 def of_row(slot: int, row: Row) -> Instance:
     """The match of a block."""
-    return Instance(
-        *(row.start, row.end, row.start, row.end, AT_ONCE),
-        {slot: row},
-        frozenset([row.key]),
-        row.tuples,
-        dict.fromkeys(row.nodes, row),
-    )
+    return OfBlocks((slot,), (row,), AT_ONCE, row.tuples)
 
 
 def by_variable(rows: Iterable[Row]) -> dict[str, Row]:

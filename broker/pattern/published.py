@@ -11,14 +11,26 @@ from broker.pattern.plan import Plan
 from broker.pattern.values import Scope
 
 
-@dataclass(slots=True, eq=False)
 class Published:
-    """A match that is published: `nodes` are those that SELECT names, `scope` what its expressions
-    range over."""
+    """A match that is published: `nodes` are those that SELECT names."""
 
-    instance: Instance
-    nodes: tuple[int, ...]
-    scope: Scope
+    __slots__ = ("_scope", "instance", "nodes")
+
+    def __init__(
+        self, instance: Instance, nodes: tuple[int, ...], scope: Scope | None = None
+    ) -> None:
+        self.instance = instance
+        self.nodes = nodes
+        self._scope = scope
+
+    @property
+    def scope(self) -> Scope:
+        """What the expressions of SELECT range over; without one that was given, the match where no
+        group is absent."""
+        if self._scope is None:
+            of = self.instance
+            self._scope = Scope(of.single, of.several, of.computed, length=of.span)
+        return self._scope
 
 
 @dataclass(slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
@@ -16,25 +17,45 @@ def distinct(shared: Shared, found: list[tuple[int, Instance]]) -> list[Decided]
     if len(found) == 1:
         instance = found[0][1]
         return [Decided(instance, _nodes(shared, instance))]
-    found.sort(key=_first)
-    of_blocks = shared.of_blocks
+    found.sort(key=_time)
+    answer: list[Decided] = []
+    first, count = 0, len(found)
+    while first < count:
+        instance, stop = found[first][1], first + 1
+        start, end = instance.start, instance.end
+        while stop < count and found[stop][1].end == end and found[stop][1].start == start:
+            stop += 1
+        if stop == first + 1:
+            # The same match would have the same times, and only in what has them there is an order.
+            answer.append(Decided(instance, _nodes(shared, instance)))
+        else:
+            answer += _of_one_time(shared, [each for _, each in found[first:stop]])
+        first = stop
+    return answer
+
+
+def _of_one_time(shared: Shared, found: Iterable[Instance]) -> list[Decided]:
+    """The matches that begin at one time and end at one, each once and in order."""
     seen: dict[object, Decided] = {}
     made: list[tuple[Any, Decided]] = []
-    for _, instance in found:
+    of_blocks = shared.of_blocks
+    for instance in found:
         nodes = _nodes(shared, instance)
-        rows: Any = instance.parts.values() if of_blocks else ()
-        identity: object = (tuple([row.doc for row in rows]), nodes)
-        if not of_blocks:
-            identity = identity_of(instance, nodes)
+        # With a document for each slot these tell it apart and order it.
+        identity: object = (
+            (*[row.doc for row in instance.rows], nodes)
+            if of_blocks
+            else identity_of(instance, nodes)
+        )
         if identity in seen:
             seen[identity].prefer(instance)
             continue
         decided = seen[identity] = Decided(instance, nodes)
-        order: object = (instance.end, instance.start, [row.id for row in rows], nodes)
-        if not of_blocks:
-            order = order_of(instance, nodes)
+        order: object = (
+            (*[row.id for row in instance.rows], nodes) if of_blocks else order_of(instance, nodes)
+        )
         made.append((order, decided))
-    made.sort(key=_first)
+    made.sort(key=itemgetter(0))
     return [decided for _, decided in made]
 
 
@@ -43,8 +64,9 @@ def _nodes(shared: Shared, instance: Instance) -> tuple[int, ...]:
     names = shared.names
     if names is not None or not shared.of_blocks:
         return nodes_of(instance, names)
-    rows: Any = instance.parts.values()
-    return tuple([row.node for row in rows])
+    return tuple([row.node for row in instance.rows])
 
 
-_first = itemgetter(0)
+def _time(found: tuple[int, Instance]) -> tuple[int, int, int]:
+    number, instance = found
+    return instance.end, instance.start, number

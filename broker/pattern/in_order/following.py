@@ -17,7 +17,7 @@ from broker.pattern.in_order.held import FOR_EVER, Entry, Waiting
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, first_in, keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Row, by_variable, due_from
+from broker.pattern.instances import Instance, OfBlocks, Row, by_variable, due_from
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -196,19 +196,12 @@ class Follows(Owned[_Part]):
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, if it is one."""
-        form = self._form
-        rows: Sequence[Row] = candidate[2]
-        start, end = rows[0].start, rows[-1].end
-        single = by_variable(rows)
-        if form.where and not all_hold(form.where, Scope(single, length=end - start)):
+        form, rows = self._form, candidate[2]
+        tuples = agreed(rows) if form.partitioned else None
+        made = OfBlocks(self._slots, rows, due_from(rows[-1].end), tuples)
+        if form.where and not all_hold(form.where, Scope(made.single, length=made.span)):
             return None
-        return Instance(
-            *(start, end, start, end, due_from(end)),
-            dict(zip(self._slots, rows, strict=False)),
-            frozenset([row.key for row in rows]),
-            agreed(rows) if form.partitioned else None,
-            single,
-        )
+        return made
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can follow any more."""

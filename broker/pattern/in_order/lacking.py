@@ -16,7 +16,7 @@ from broker.pattern.in_order.held import Held, Waiting, key_of
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Row, common, due_from
+from broker.pattern.instances import Instance, OfBlocks, Row, common, due_from
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -227,31 +227,18 @@ class Lacks(Owned[_Bucket]):
         right: Row | None = candidate[3]
         last, due = candidate[4:]
         if right is None:
-            made = Instance(
-                *(left.start, last, left.start, left.end, due),
-                {form.left.slot: left},
-                frozenset([left.key]),
-                left.tuples,
-                dict.fromkeys(left.nodes, left),
-            )
-            if form.where and not all_hold(form.where, Scope(made.single, length=made.span)):
+            alone = OfBlocks((form.left.slot,), (left,), due, left.tuples)
+            alone.end = last
+            if form.where and not all_hold(form.where, Scope(alone.single, length=alone.span)):
                 return None
-            return made
+            return alone
         assert form.right is not None
-        single: dict[str, Row] = {
-            **dict.fromkeys(left.nodes, left),
-            **dict.fromkeys(right.nodes, right),
-        }
-        length = right.end - left.start
-        if form.paired.rest and not all_hold(form.paired.rest, Scope(single, length=length)):
+        slots, tuples = (form.left.slot, form.right.slot), common(left.tuples, right.tuples)
+        made = OfBlocks(slots, (left, right), due_from(right.start), tuples)
+        rest = form.paired.rest
+        if rest and not all_hold(rest, Scope(made.single, length=made.span)):
             return None
-        return Instance(
-            *(left.start, right.end, left.start, right.end, due_from(right.start)),
-            {form.left.slot: left, form.right.slot: right},
-            frozenset((left.key, right.key)),
-            common(left.tuples, right.tuples),
-            single,
-        )
+        return made
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import AT_ONCE, Instance, Row, by_variable
+from broker.pattern.instances import AT_ONCE, Instance, OfBlocks, Row
 from broker.pattern.plan import Window
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
@@ -207,19 +207,12 @@ class Lists(Owned[_Part]):
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, if it is one."""
-        form = self._form
-        rows: Sequence[Row] = candidate[2]
-        start, end = rows[0].start, rows[-1].end
-        single = by_variable(rows)
-        if form.whole and not all_hold(form.whole, Scope(single, length=end - start)):
+        form, rows = self._form, candidate[2]
+        tuples = agreed(rows) if form.partitioned else None
+        made = OfBlocks(self._slots, rows, AT_ONCE, tuples)
+        if form.whole and not all_hold(form.whole, Scope(made.single, length=made.span)):
             return None
-        return Instance(
-            *(start, end, start, end, AT_ONCE),
-            dict(zip(self._slots, rows, strict=False)),
-            frozenset([row.key for row in rows]),
-            agreed(rows) if form.partitioned else None,
-            single,
-        )
+        return made
 
     def expire(self, watermark: int) -> None:
         """Drop what no match can contain any more. What begins by now can only be the last document

@@ -24,7 +24,6 @@ from broker.pattern.keeping import Keeping, Known, News, looks_at_several
 from broker.pattern.published import Decided, Published, identity_of, nodes_of
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.trying import TooMuch
-from broker.pattern.values import Scope
 
 Answer = dict[int, list[Published] | None]
 """What queries publish, by their numbers; None for one that has more to try than it may."""
@@ -184,9 +183,7 @@ class Together:
         answer: Answer = {}
         if keeping is None:
             for owner, decided in made.items():
-                answer[owner] = [
-                    Published(d.instance, d.nodes, _scope(d.instance)) for d in decided
-                ]
+                answer[owner] = [Published(each.instance, each.nodes) for each in decided]
         else:
             for owner, decided in made.items():
                 keeping.add(owner, decided)
@@ -370,8 +367,3 @@ class Together:
                     yield instance.due, instance
         for kept in ready:
             yield due_beyond(kept.instance.end), kept.instance
-
-
-def _scope(instance: Instance) -> Scope:
-    """The scope of a match: no group of such a pattern is absent."""
-    return Scope(instance.single, instance.several, instance.computed, length=instance.span)
