@@ -39,6 +39,11 @@ class Places(NamedTuple):
     blocks: Blocks | None = None
     blocks_json: str = ""
 
+    @property
+    def identity_json(self) -> str:
+        """What the ids of matches of event patterns are made of beside their documents."""
+        return f"[{self.blocks_json},{self.nodes_json}]"
+
 
 def places(
     nodes: tuple[int, ...],

@@ -106,6 +106,16 @@ class Contents:
             return there.stored, there.texts
         return there
 
+    def one(self, doc: int) -> Matched:
+        """The document of a number."""
+        there = self._known.get(doc)
+        if there is None:
+            return self.of((doc,), ())[doc]
+        if not isinstance(there, Matched):
+            there = self._known[doc] = Matched(*there)
+        self._used.append(there)
+        return there
+
     def of(self, docs: Iterable[int], run: Sequence[StoredDocument]) -> Mapping[int, Matched]:
         """The documents of these numbers; `run` are the newest."""
         found: dict[int, Matched] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from broker.join.budget import Budget
@@ -16,6 +16,7 @@ from broker.results.matches import Result
 from broker.shared_match import MOST
 from broker.standing.live import Live
 from broker.standing.memory import TRIES
+from broker.standing.plain_results import PlainResults
 from broker.standing.standings import Standings
 from broker.subscriptions.limits import Limits
 from xscl.functions.texts import TextTooLong
@@ -40,17 +41,31 @@ class Deciding:
         self._budget = budget
         self._contents = contents
         self._ids = ids or MatchIds()
+        self._plain = PlainResults(contents, budget, self._ids)
 
     def results(self, doc: int, highest: int, now: int | None) -> Iterator[list[Result]]:
         """The results that are decided at this highest time, which was reached after document
-        number `doc`; pattern by pattern, each behind those whose results it reads. Those of one may
-        become documents before the next is asked."""
-        work = self._budget.work
-        for pattern, published in self._standings.settle(highest, self._begins):
-            made = self.of_pattern(pattern, published, doc, now)
-            if work.care is not None:
-                work.leave()
-            yield made
+        number `doc`; those of each pattern behind those of patterns whose results it reads. They
+        may become documents before the next is asked."""
+        limits, work = self._limits, self._budget.work
+        live = self._standings.live
+        for group, answer in self._standings.settle(highest, self._begins):
+            left: Iterable[int] = answer
+            if group is not None:
+                if not limits and not limits.cuts and work.care is None:
+                    plain, left = self._plain.of_group(group, answer, self._catalog.patterns, doc)
+                    if plain:
+                        yield plain
+                left = sorted(left)
+            for number in left:
+                pattern = live[number]
+                if group is None or (
+                    self._standings.is_registered(pattern) and self._begins(pattern)
+                ):
+                    made = self.of_pattern(pattern, answer[number], doc, now)
+                    if work.care is not None:
+                        work.leave()
+                    yield made
 
     def _begins(self, pattern: Live) -> bool:
         """Whether a pattern decides: one that is stopped for all who share it does not even
@@ -66,7 +81,7 @@ class Deciding:
         return True
 
     def of_pattern(
-        self, pattern: Live, published: list[Published] | None, doc: int, now: int | None
+        self, pattern: Live, published: Sequence[Published] | None, doc: int, now: int | None
     ) -> list[Result]:
         """The matches of one pattern, for the subscriptions whose limits allow so many."""
         limits = self._limits

@@ -44,6 +44,9 @@ class Maker:
         self._namespaces = pattern.namespaces
         self._lowering = Lowering(pattern.namespaces)
         self._known: dict[tuple[Any, ...], Places] = {}
+        self.same: dict[tuple[int, ...], tuple[Places, object]] = {}
+        """Where the parts of matches stand, by the objects that say which nodes documents have;
+        these are beside it, as an `id` is of nothing else while its object is there."""
         self._exprs: list[ast.Expr] = []
         self._items: list[ir.Item] = []
         self._element: ir.Element | None = None
@@ -101,6 +104,11 @@ class Maker:
             ),
         )
 
+    @property
+    def plain(self) -> bool:
+        """Whether a match is told by documents and nodes alone."""
+        return self._plain
+
     def documents(self, found: Iterable[Published], rows: Iterable[Sequence[Row]]) -> set[int]:
         """The numbers of the documents that making these matches needs: of their own `rows`, and of
         the windows of OVER those that SELECT shows."""
@@ -143,7 +151,7 @@ class Maker:
                     meter(matched[place].copy(node, item))
             meter.used = 0  # nothing is kept of them: a match refers to its nodes
         identity = [each.identity for each in matched]
-        suffix = id_suffix(identity, f"[{found.blocks_json},{found.nodes_json}]")
+        suffix = id_suffix(identity, found.identity_json)
         return [
             SharedMatch(
                 ids.of(audience, suffix),
@@ -157,6 +165,21 @@ class Maker:
             )
             for audience in audiences
         ]
+
+    def places(
+        self,
+        published: Published,
+        rows: Sequence[Row],
+        docs: tuple[int, ...],
+        key: tuple[int, ...],
+    ) -> Places:
+        """Where the parts of a match stand that has a document for each block, to be remembered as
+        the `same` for what has this key: of each row the `id` of its nodes, and its node."""
+        if len(self.same) >= _KNOWN:
+            self.same.clear()
+        found = self._places(published, rows, docs)
+        self.same[key] = (found, [row.nodes for row in rows])
+        return found
 
     def _places(self, published: Published, rows: Sequence[Row], docs: tuple[int, ...]) -> Places:
         """Where the parts of a match stand in these documents."""

@@ -18,6 +18,7 @@ from broker.join.one_block import Tapped
 from broker.join.ownership import ALL, Ownership
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
+from broker.pattern.in_order.standing import Answer
 from broker.pattern.published import Published
 from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch
@@ -218,10 +219,11 @@ class Standings:
 
     def settle(
         self, highest: int, begins: Callable[[Live], bool]
-    ) -> Iterator[tuple[Live, list[Published] | None]]:
-        """What is decided now that the highest time is this, pattern by pattern, each behind those
-        whose results it reads; None for one that has more to try than it may. `begins` is asked
-        before each whether it is to decide at all."""
+    ) -> Iterator[tuple[Group | None, Answer]]:
+        """What is decided now that the highest time is this, by the numbers of patterns: of a
+        group, or of one pattern, each behind those whose results it reads; None for one that has
+        more to try than it may. `begins` is asked before each that is matched by itself whether it
+        is to decide at all."""
         self._memory.settled = max(self.settled, highest)
         ready: list[tuple[int, int]] = []
         for number in self._memory.agenda.due(highest, self._memory.members.find):
@@ -236,10 +238,12 @@ class Standings:
                 heappop(ready)
             group = self._memory.members.groups.numbered.get(number)
             if group is not None:
-                yield from self._of_group(group, highest, begins)
+                decided = self._of_group(group, highest, begins)
+                if decided:
+                    yield group, decided
                 continue
-            pattern = self._memory.members.live[number]
-            if not self._is_registered(pattern):
+            pattern = self.live[number]
+            if not self.is_registered(pattern):
                 pattern.pending = {}
                 continue
             if not begins(pattern):
@@ -249,10 +253,10 @@ class Standings:
                     raise TooMuch
                 found = self._advance(pattern, highest)
             except TooMuch:
-                yield pattern, None
+                yield None, {number: None}
                 continue
             if found:
-                yield pattern, found
+                yield None, {number: found}
 
     def _depth(self, number: int) -> int:
         """How many queries stand before a pattern, or before those of a group, which is the same
@@ -262,14 +266,18 @@ class Standings:
         first = found.first if isinstance(found, Group) else found
         return self._upstream.depth(first.subscription)
 
-    def _is_registered(self, pattern: Live) -> bool:
+    @property
+    def live(self) -> Mapping[int, Live]:
+        """The patterns in memory, by their own numbers."""
+        return self._memory.members.live
+
+    def is_registered(self, pattern: Live) -> bool:
+        """Whether a pattern is the catalog's still."""
         return not self._catalog.patterns.keys().isdisjoint(pattern.subscriptions)
 
-    def _of_group(
-        self, group: Group, highest: int, begins: Callable[[Live], bool]
-    ) -> Iterator[tuple[Live, list[Published] | None]]:
+    def _of_group(self, group: Group, highest: int, begins: Callable[[Live], bool]) -> Answer:
         """What the patterns of a group decide by this time."""
-        live = self._memory.members.live
+        live = self.live
         self._memory.wake_by(group, group.watermark(highest))
         # With care each is timed by itself.
         one_by_one = None if self._work.care is None else lambda number: begins(live[number])
@@ -279,10 +287,7 @@ class Standings:
             self._memory.agenda.plan(group)
         for number, news in group.standing.news():
             self._memory.marks.note(live[number].entry.number, news)
-        for number in sorted(decided):
-            pattern = live[number]
-            if self._is_registered(pattern) and begins(pattern):
-                yield pattern, decided[number]
+        return decided
 
     def _advance(self, pattern: Live, highest: int) -> list[Published]:
         """What a pattern decides by this time. Raises TooMuch."""
