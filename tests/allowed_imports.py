@@ -136,6 +136,7 @@ MAY_IMPORT = {
     "broker.local": (
         *("broker.sources", "broker.engine", "broker.documents", "broker.shared_match"),
         *("broker.stopwatch", "broker.runs", "broker.join", "broker.model", "feeds"),
+        "xscl.growth",
     ),
     "broker.delivery": (
         *("broker.rendering", "broker.state", "broker.shared_match", "broker.text"),
@@ -151,7 +152,7 @@ MAY_IMPORT = {
     ),
     "broker.service.pipeline": (
         *("broker.service.core", "broker.spark", "broker.documents"),
-        *("broker.shared_match", "broker.runs", "broker.join", "feeds"),
+        *("broker.shared_match", "broker.runs", "broker.join", "feeds", "xscl.growth"),
     ),
     "broker.service.access": (
         *("broker.service.core", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),

@@ -20,15 +20,19 @@ def collect_rarely() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
-_ours = False
-"""Whether what is frozen was frozen here."""
+_IN_BLOCK = 500_000
+"""Objects that may come within `later`, less those that are gone, before they are gone through."""
+
+_ours: bool | None = None
+"""Whether what is frozen was frozen here, None if it was not looked at: that counts all of it."""
 
 
 def freeze() -> None:
     """Let the collector never look again at what is there now, until `thaw`: very many objects that
     stay. Within `growing`, or it goes through all of them once when that ends."""
     global _ours
-    _ours = _ours or gc.get_freeze_count() == 0
+    if _ours is None:
+        _ours = gc.get_freeze_count() == 0
     gc.freeze()
     # Unfrozen at exit, when extension modules look for leaked objects.
     atexit.unregister(gc.unfreeze)
@@ -40,7 +44,7 @@ def thaw() -> None:
     else had frozen before stays as it is."""
     global _ours
     if _ours:
-        _ours = False
+        _ours = None
         gc.unfreeze()
 
 
@@ -68,3 +72,15 @@ def paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def later() -> Iterator[None]:
+    """A block whose objects are gone through behind it, when most are gone by themselves, unless
+    they become too many; such as a batch of documents, in all threads of the process."""
+    few, *others = gc.get_threshold()
+    gc.set_threshold(max(few, _IN_BLOCK) if few else 0, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(few, *others)

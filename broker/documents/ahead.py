@@ -55,6 +55,10 @@ _SIZES = Struct("<QQ")
 _PARTS = 1_024
 """The most that systems write in one call."""
 
+_WITH_DOCUMENTS = 64 << 10
+"""Bytes of patterns above which they are sent before documents are: it takes the process a while to
+have them, and its answer would be waited for."""
+
 _HELD = 16 << 20
 """Bytes of a file in memory that are kept for the next message: pages that are given back have to
 be got again, which takes longer than to write them."""
@@ -109,7 +113,8 @@ class Ahead:
         self._failures = 0
         self.process: subprocess.Popen[bytes] | None = None
         self._memories: tuple[int, ...] = ()
-        self._is_ready = False
+        self._is_preparing = False
+        """Whether it has not said yet that it has started, or that it has the patterns."""
         self._sent = b""
         """The patterns that the process has."""
         self._begun: tuple[Sequence[DocumentRow], bytes] | None = None
@@ -126,9 +131,9 @@ class Ahead:
         if len(self._patterns.matcher.edges) > _MOST:
             return False
         try:
+            self._finish()
             if not self.ready():
                 return False
-            self._finish()
             self._send(rows)
         except (OSError, EOFError, ValueError):
             self._died()
@@ -151,26 +156,38 @@ class Ahead:
         return _read(rows, done.answer)
 
     def ready(self, wait: float = 0) -> bool:
-        """Whether the process has started; waits for so many seconds. The first call starts it."""
+        """Whether the process has started and has the patterns, but for a few that changed lately;
+        waits for each of both for so many seconds. The first call starts it."""
         if self.process is None:
-            root = str(Path(__file__).parents[2])
-            path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-            self._memories = memories = (_memory(), _memory())
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", __name__, *map(str, (*memories, self._memory or 0))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                pass_fds=memories,
-                env={**os.environ, "PYTHONPATH": path},
-            )
-            assert self.process.stdin is not None
-            assert self.process.stdout is not None
-            self._to = _Channel(self.process.stdin, memories[0])
-            self._from = _Channel(self.process.stdout, memories[1])
-        if not self._is_ready and self._answers(wait):
-            self._from.receive()
-            self._is_ready = True
-        return self._is_ready
+            self._start()
+        while True:
+            if self._is_preparing:
+                if not self._answers(wait):
+                    return False
+                self._from.receive()
+                self._is_preparing = False
+            _, part = self._unsent()
+            if part is None or len(part) <= _WITH_DOCUMENTS:
+                return True
+            self._send()
+            self._is_preparing = True
+
+    def _start(self) -> None:
+        root = str(Path(__file__).parents[2])
+        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._memories = memories = (_memory(), _memory())
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__, *map(str, (*memories, self._memory or 0))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=memories,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._to = _Channel(self.process.stdin, memories[0])
+        self._from = _Channel(self.process.stdout, memories[1])
+        self._is_preparing = True
 
     def _answers(self, wait: float) -> bool:
         """Whether the process says something within so many seconds."""
@@ -190,7 +207,7 @@ class Ahead:
     def close(self) -> None:
         """End the process, if there is one."""
         process = self.process
-        self.process, self._begun, self._is_ready, self._sent = None, None, False, b""
+        self.process, self._begun, self._is_preparing, self._sent = None, None, False, b""
         if process is not None:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -203,18 +220,26 @@ class Ahead:
             os.close(memory)
         self._memories = ()
 
-    def _send(self, rows: Sequence[DocumentRow]) -> None:
-        spec = self._patterns.spec()
-        part = None
-        if spec is not self._sent:
-            # Most changes are appended.
-            part = spec[len(self._sent) :] if spec.startswith(self._sent) else spec
-        anew = part is spec or (part is not None and len(part) == len(spec))
+    def _unsent(self) -> tuple[bool, bytes | None]:
+        """The patterns that the process lacks, None if it has all, and whether they are all that
+        there are."""
+        spec, sent = self._patterns.spec(), self._sent
+        if spec is sent:
+            return False, None
+        # Most changes are appended.
+        return (False, spec[len(sent) :]) if sent and spec.startswith(sent) else (True, spec)
+
+    def _send(self, rows: Sequence[DocumentRow] | None = None) -> None:
+        """Send documents, and the patterns that the process lacks; None for these alone."""
+        anew, part = self._unsent()
+        self._sent = spec = self._patterns.spec()
+        if rows is None:
+            self._to.send((anew, part, None, None, None))
+            return
         xml = [row.xml for row in rows]
         streams, errors = [row.streams for row in rows], [row.error for row in rows]
         self._begun = (rows, spec)
         self._to.send((anew, part, [*map(len, xml)], streams, errors), xml)
-        self._sent = spec
 
     def _finish(self) -> None:
         """Wait for what was begun, if anything was."""
@@ -338,6 +363,9 @@ def main() -> None:
                 spec = part if anew else spec + part
                 matcher = matcher_for(spec)
                 gc.freeze()
+            if sizes is None:
+                taken.send(None)
+                continue
             ends = accumulate(sizes)
             documents = [xml[end - size : end] for end, size in zip(ends, sizes, strict=True)]
             message, table = _answer(matcher, zip(documents, streams, errors, strict=True))

@@ -27,6 +27,7 @@ from broker.runs import PipelineError, Progress, Stop, Stopping, Summary
 from broker.shared_match import count_matches, each_match
 from broker.stopwatch import Stopwatch
 from feeds.rows import DocumentRow
+from xscl.growth import later
 
 MOMENT = 1.0
 """Seconds that a batch may still take when the run is to end."""
@@ -64,7 +65,8 @@ def run_local(
     try:
         with _cancelling(engine.work, stop):
             while not stop.is_set():
-                progress = run.step(on_matches)
+                with later():
+                    progress = run.step(on_matches)
                 if progress is not None:
                     on_progress(progress)
                 elif once:

@@ -76,9 +76,10 @@ class Registry:
         self.gaps = Gaps(store)
         self.forms = Forms(store)
         self.halted: dict[str, Halted] = {}
-        self._settled = 0
-        """How many subscriptions there were when they were last frozen for the garbage
-        collector."""
+        self._frozen = False
+        """Whether subscriptions were frozen for the garbage collector."""
+        self._unfrozen = 0
+        """How many were registered since."""
         self._last = 0
         """The number of the latest subscription; numbers give the order of registration."""
         self.unreported: list[tuple[int, Suspension]] = []
@@ -119,7 +120,7 @@ class Registry:
                 self.catalog.add_all(active)
                 self.stage1.synchronize()
             self.catalog.variables.loaded()
-            self._freeze()
+            self._freeze(len(self.catalog.subscriptions))
         with self.store.transaction():
             self._write_variables()
             self.forms.loaded()
@@ -168,7 +169,7 @@ class Registry:
                 self._enter([(n, query, first_doc) for n, query in enumerate(fresh, first)])
                 self.stage1.synchronize()
                 self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
-            self._freeze()
+            self._freeze(len(fresh))
         return [
             Subscribed(
                 query.id,
@@ -178,17 +179,17 @@ class Registry:
             for query in compiled
         ]
 
-    def _freeze(self) -> None:
-        """Freeze very many subscriptions for the garbage collector: else each of its full
-        collections would scan them all in vain."""
-        count = len(self.catalog.subscriptions)
-        if count >= max(MANY, 2 * self._settled):
-            self._settled = count
+    def _freeze(self, more: int) -> None:
+        """So many subscriptions have come. Freeze very many for the garbage collector: else each of
+        its full collections would scan them all in vain."""
+        self._unfrozen += more
+        if self._unfrozen >= MANY:
+            self._frozen, self._unfrozen = True, 0
             freeze()
 
     def close(self) -> None:
         """Let the garbage collector have what was frozen."""
-        if self._settled:
+        if self._frozen:
             thaw()
 
     def check(self, fresh: Sequence[Compiled]) -> None:

@@ -89,6 +89,19 @@ def test_the_patterns_of_now_count(broker: Broker, ahead: Ahead) -> None:
     assert ahead.taken == 2
 
 
+def test_very_many_patterns_are_sent_before_documents(broker: Broker, ahead: Ahead) -> None:
+    first, second = rows(0), rows(1_000)
+    broker.subscribe(
+        ";\n".join(f"q{n}: SELECT x FROM S//a[./k = 'x{n}'][./n->x]" for n in range(2_000))
+    )
+    ahead.begin(first)
+    check(broker, first, ahead.arrivals(first))
+    assert ahead.ready(PATIENCE)
+    assert ahead.begin(second)
+    check(broker, second, ahead.arrivals(second))
+    assert ahead.taken == 1
+
+
 def test_what_was_begun_and_not_wanted_is_forgotten(broker: Broker, ahead: Ahead) -> None:
     first, second = rows(0), rows(1_000)
     assert ahead.begin(first)

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from broker import Broker
+from broker.subscriptions import registry
 from tests.waiting import PATIENCE
 from xscl.growth import MANY
 
@@ -37,3 +41,18 @@ def test_a_closed_broker_leaves_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stdout.splitlines() == ["True 0 None"] * 2, done.stderr
+
+
+def test_subscriptions_that_come_a_part_at_a_time_are_frozen_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen: list[int] = []
+    with Broker() as broker:
+        count = broker._engine.registry.count
+        monkeypatch.setattr(registry, "MANY", 100)
+        monkeypatch.setattr(registry, "freeze", lambda: frozen.append(count()))
+        monkeypatch.setattr(registry, "thaw", lambda: frozen.append(0))
+        for first in range(0, 450, 50):
+            queries = [f"q{n}: S//i[./a->a][./b = 'x{n}'];" for n in range(first, first + 50)]
+            broker.subscribe("".join(queries))
+    assert frozen == [100, 200, 300, 400, 0]

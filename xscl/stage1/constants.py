@@ -304,6 +304,11 @@ class ConstantIndex:
         numbers.update(zip(constants, range(first, self._next), strict=True))
         return range(first, self._next)
 
+    def numbers(self, tests: Sequence[Test], constants: Sequence[str | float]) -> list[int]:
+        """The numbers of constants that were added, each of a test."""
+        known = self._numbers
+        return [known[test][constant] for test, constant in zip(tests, constants, strict=True)]
+
     def remove(self, test: Test, constant: str | float) -> int:
         """Undo one `add`; returns the number of the constant."""
         number = self._numbers[test][constant]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from xscl.compact import OneOrMany
 from xscl.normal import ir
@@ -43,6 +45,9 @@ class Tried:
 Tests = tuple[tuple[int, Tried | Check], ...]
 """Filters, each with the number of its step."""
 
+Constant = tuple[Test, str | float]
+"""How an edge is found: a test and its constant."""
+
 
 class Entry:
     """An edge in the automaton: its variables, its group, and the filters that the group does not
@@ -57,7 +62,7 @@ class Entry:
         var2: int,
         group: Group,
         tests: Tests,
-        atom: tuple[Test, str | float] | None,
+        atom: Constant | None,
     ) -> None:
         self.id = id
         self.var1 = var1
@@ -69,6 +74,53 @@ class Entry:
 
 ENTRIES: OneOrMany[int, Entry] = OneOrMany(attrgetter("id"))
 """The edges of one constant: most constants have a single edge."""
+
+
+class Columns(NamedTuple):
+    """The edges of a group, in their order, as another process gets them: very many objects take
+    several times as long to pickle as what they are made of. Without a trigger no constants."""
+
+    group: Group
+    ids: array[int]
+    var1: array[int]
+    var2: array[int]
+    tests: list[Tests]
+    kinds: list[Test]
+    constants: list[str | float]
+
+    @classmethod
+    def of(cls, group: Group, entries: Sequence[Entry]) -> Columns:
+        atoms = [entry.atom for entry in entries if entry.atom is not None]
+        return cls(
+            group,
+            array("q", [entry.id for entry in entries]),
+            array("q", [entry.var1 for entry in entries]),
+            array("q", [entry.var2 for entry in entries]),
+            [entry.tests for entry in entries],
+            [test for test, _ in atoms],
+            [constant for _, constant in atoms],
+        )
+
+    def enter(self) -> list[Entry]:
+        """The edges, which the group has now."""
+        group = self.group
+        atoms: Iterable[Constant | None] = repeat(None)
+        if group.trigger is not None:
+            atoms = zip(self.kinds, self.constants, strict=True)
+        entries = [
+            Entry(id, var1, var2, group, tests, atom)
+            for id, var1, var2, tests, atom in zip(
+                self.ids, self.var1, self.var2, self.tests, atoms, strict=False
+            )
+        ]
+        if group.trigger is None:
+            group.entries.update(zip(self.ids, entries, strict=True))
+            return entries
+        found = group.by_constant
+        numbers = group.trigger[1].numbers(self.kinds, self.constants)
+        for number, entry in zip(numbers, entries, strict=True):
+            found[number] = ENTRIES.add(found[number], entry) if number in found else entry
+        return entries
 
 
 Computed = ir.Expr | Literal[False] | None
@@ -121,14 +173,17 @@ class Group:
         self.by_constant: dict[int, Entry | dict[int, Entry]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """All but the state, which the matcher puts back when it has its automaton."""
-        skipped = ("evaluate", "state")
+        """All but the state and the edges, which the matcher puts back when it has its
+        automaton."""
+        skipped = ("by_constant", "entries", "evaluate", "state")
         return {name: getattr(self, name) for name in self.__slots__ if name not in skipped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
         self.evaluate = _evaluator(self.value)
+        self.entries = {}
+        self.by_constant = {}
 
     def stands(self) -> bool:
         """Whether it has not been removed from its state."""

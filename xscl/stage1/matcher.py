@@ -32,7 +32,7 @@ from xscl.stage1.constants import (
     is_unvarying,
     selectivity,
 )
-from xscl.stage1.groups import ENTRIES, Entry, Group, Tests, Tried
+from xscl.stage1.groups import ENTRIES, Columns, Entry, Group, Tests, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.reading import Reading
 from xscl.stage1.witness import AlikeEdges, Edge, Witness
@@ -299,10 +299,15 @@ class Matcher:
     def __getstate__(self) -> tuple[object, ...]:
         """What another process goes on with: all but what documents have filled in."""
         tests, indexes = list(self._tests.items()), list(self._indexes.items())
-        return self.automaton, self.edges, tests, indexes, self.reading.block
+        by_group: dict[Group, list[Entry]] = {}
+        for entry in self.edges.values():
+            by_group.setdefault(entry.group, []).append(entry)
+        columns = [Columns.of(group, entries) for group, entries in by_group.items()]
+        return self.automaton, columns, tests, indexes, self.reading.block
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.automaton, self.edges, tests, indexes, block = state
+        self.automaton, columns, tests, indexes, block = state
+        self.edges = {entry.id: entry for part in columns for entry in part.enter()}
         self.reading = Reading(self.automaton, block)
         self._tests = WeakValueDictionary(tests)
         self._indexes = WeakValueDictionary(indexes)

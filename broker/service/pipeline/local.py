@@ -21,6 +21,7 @@ from broker.service.core.errors import STORAGE, ServiceError
 from broker.service.pipeline.driver import Watch
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolError, read_rows, stored_at
+from xscl.growth import later
 
 _BYTES = 16 << 20
 """The size of a batch's documents, in bytes, at which it ends."""
@@ -86,10 +87,11 @@ class LocalPipeline:
         self._last = len(rows)
         if rows:
             since = stored_at(core.reading, core.position)
-            if len(rows) >= WORTH:
-                self._look_ahead(rows[-1].seq or 0)
             try:
-                batch = self.apply(rows, watch)
+                with later():
+                    if len(rows) >= WORTH:
+                        self._look_ahead(rows[-1].seq or 0)
+                    batch = self.apply(rows, watch)
             except Cancelled:
                 # Somebody may want something again and again; fewer documents take less time.
                 self._most = max(1, len(rows) // 2)
