@@ -6,7 +6,7 @@ of a unit of a pattern. All times are microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,10 @@ Part = Row | tuple["Instance", ...] | None
 """What fills a slot of a match: a document, the elements of a group or of FOLD, or nothing."""
 
 
+_NO: Mapping[str, Any] = {}
+"""The variables of what has none."""
+
+
 @dataclass(slots=True, eq=False)
 class Instance:
     """A match of a unit. [start, end] is the hull of its documents and deadlines, [first, last]
@@ -75,17 +79,45 @@ class Instance:
     first: int
     last: int
     due: int
-    parts: Mapping[int, Part]
-    keys: frozenset[int]
+    _parts: Mapping[int, Part] | None
+    _keys: frozenset[int] | None
     tuples: Tuples = None
-    single: Mapping[str, Row] = field(default_factory=dict)
+    _single: Mapping[str, Row] | None = field(default_factory=dict)
     several: Mapping[str, Sequence[Row | None]] = field(default_factory=dict)
     computed: Mapping[str, Any] = field(default_factory=dict)
     _order: tuple[Any, ...] | None = None
+    _rows: Sequence[Row] | None = None
+    _slots: Sequence[int] = ()
+
+    # With a document for each of its blocks, of these slots, it is made very often, and little of
+    # it is read mostly. The rest is made when it is.
+
+    @property
+    def parts(self) -> Mapping[int, Part]:
+        """What fills its slots."""
+        if self._parts is None:
+            self._parts = dict(zip(self._slots, self.rows, strict=False))
+        return self._parts
+
+    @property
+    def keys(self) -> frozenset[int]:
+        """What identifies its documents."""
+        if self._keys is None:
+            self._keys = frozenset([row.key for row in self.rows])
+        return self._keys
+
+    @property
+    def single(self) -> Mapping[str, Row]:
+        """Its documents by the variables of single items."""
+        if self._single is None:
+            self._single = by_variable(self.rows)
+        return self._single
 
     @property
     def rows(self) -> Sequence[Row]:
         """Its documents, in the order of the pattern."""
+        if self._rows is not None:
+            return self._rows
         found: list[Row] = []
         for slot in sorted(self.parts):
             part = self.parts[slot]
@@ -107,48 +139,14 @@ class Instance:
         return self.end - self.start
 
 
-class OfBlocks(Instance):
-    """A match with one document for each of its blocks, of these slots, in their order. It is made
-    very often, and little of it is read mostly: the rest is made when it is."""
-
-    __slots__ = ("_rows", "_slots_of")
-
-    def __init__(self, slots: Sequence[int], rows: Sequence[Row], due: int, tuples: Tuples) -> None:
-        self.start = rows[0].start
-        self.end = rows[-1].end
-        self.due = due
-        self.tuples = tuples
-        self._rows = rows
-        self._slots_of = slots
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        return self._rows
-
-    def __getattr__(self, name: str) -> Any:
-        """What a slot of the instance is empty of."""
-        made = _MADE.get(name)
-        if made is None:
-            raise AttributeError(name)
-        value = made(self)
-        setattr(self, name, value)
-        return value
-
-    @property
-    def by_slot(self) -> dict[int, Row]:
-        return dict(zip(self._slots_of, self._rows, strict=False))
-
-
-_MADE: Mapping[str, Callable[[OfBlocks], Any]] = {
-    "first": lambda each: each.start,
-    "last": lambda each: each.rows[-1].end,
-    "parts": lambda each: each.by_slot,
-    "keys": lambda each: frozenset([row.key for row in each.rows]),
-    "single": lambda each: by_variable(each.rows),
-    "several": lambda _: {},
-    "computed": lambda _: {},
-    "_order": lambda _: None,
-}
+def of_blocks(
+    slots: Sequence[int], rows: Sequence[Row], due: int, tuples: Tuples, end: int | None = None
+) -> Instance:
+    """The match of a document for each of these slots, in their order. It ends with the last one,
+    or at a deadline."""
+    start, last = rows[0].start, rows[-1].end
+    span = (start, last if end is None else end, start, last)
+    return Instance(*span, due, None, None, tuples, None, _NO, _NO, None, rows, slots)
 
 
 def rows_of(part: Part) -> Sequence[Row]:
@@ -161,7 +159,7 @@ def rows_of(part: Part) -> Sequence[Row]:
 
 def of_row(slot: int, row: Row) -> Instance:
     """The match of a block."""
-    return OfBlocks((slot,), (row,), AT_ONCE, row.tuples)
+    return of_blocks((slot,), (row,), AT_ONCE, row.tuples)
 
 
 def by_variable(rows: Iterable[Row]) -> dict[str, Row]:

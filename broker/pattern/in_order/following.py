@@ -17,7 +17,7 @@ from broker.pattern.in_order.held import FOR_EVER, Entry, Waiting
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, first_in, keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, OfBlocks, Row, by_variable, due_from
+from broker.pattern.instances import Instance, Row, by_variable, due_from, of_blocks
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -198,7 +198,7 @@ class Follows(Owned[_Part]):
         """The match that a candidate is, if it is one."""
         form, rows = self._form, candidate[2]
         tuples = agreed(rows) if form.partitioned else None
-        made = OfBlocks(self._slots, rows, due_from(rows[-1].end), tuples)
+        made = of_blocks(self._slots, rows, due_from(rows[-1].end), tuples)
         if form.where and not all_hold(form.where, Scope(made.single, length=made.span)):
             return None
         return made

@@ -41,7 +41,7 @@ class Held:
     over: int | None = None
     by: int | None = None
     again: int | None = None
-    of: object = None
+    of: Any = None
     until: int = 0
     tuples: Tuples = None
 

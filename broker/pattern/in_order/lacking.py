@@ -16,7 +16,7 @@ from broker.pattern.in_order.held import Held, Waiting, key_of
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, OfBlocks, Row, common, due_from
+from broker.pattern.instances import Instance, Row, common, due_from, of_blocks
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -227,14 +227,13 @@ class Lacks(Owned[_Bucket]):
         right: Row | None = candidate[3]
         last, due = candidate[4:]
         if right is None:
-            alone = OfBlocks((form.left.slot,), (left,), due, left.tuples)
-            alone.end = last
+            alone = of_blocks((form.left.slot,), (left,), due, left.tuples, last)
             if form.where and not all_hold(form.where, Scope(alone.single, length=alone.span)):
                 return None
             return alone
         assert form.right is not None
         slots, tuples = (form.left.slot, form.right.slot), common(left.tuples, right.tuples)
-        made = OfBlocks(slots, (left, right), due_from(right.start), tuples)
+        made = of_blocks(slots, (left, right), due_from(right.start), tuples)
         rest = form.paired.rest
         if rest and not all_hold(rest, Scope(made.single, length=made.span)):
             return None
