@@ -2,9 +2,9 @@
 
 In: records, as bytes with numbers that grow. Out: those that are whole and wanted, when the file is
 opened again. Once all are held elsewhere the next one is written over the first, so the file stays
-small and a sync writes no metadata. Numbers tell new records from older ones behind them. Each
-begins at a sector of its own, so a write that is cut off damages no other. Checksums begin with a
-secret: nothing that a record contains can look like one.
+small and a sync writes no metadata. Numbers tell new records from older ones behind them, wherever
+they are. Each begins at a sector of its own, so a write that is cut off damages no other. Checksums
+begin with a secret: nothing that a record contains can look like one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 _MAGIC = b"XBJRNL01"
 _HEAD = struct.Struct("<8sQQ")
@@ -25,15 +26,30 @@ Numbered = list[tuple[int, bytes]]
 """Records with their numbers."""
 
 
+class Part(NamedTuple):
+    """The bytes of a file from the first to behind the last."""
+
+    begin: int
+    end: int
+
+
 class Records:
     """The records in a file, which is made for the first one. Raises OSError. Used by one thread at
-    a time. `secret` is a number from 0 to 2**32 - 1; each record is written in so many `copies`."""
+    a time. `secret` is a number from 0 to 2**32 - 1; each record is written in so many `copies`.
+
+    While some are being brought to another file (`turn`), others are written before them or behind
+    them, until they are there (`release`) or could not be brought (`restore`).
+    """
 
     def __init__(self, path: Path, secret: int, copies: int = 1) -> None:
         self.path = path
         self.file: int | None = os.open(path, os.O_RDWR) if path.exists() else None
         self.at = 0
-        """Where the next record is written."""
+        """Where the next record is written, if it does not reach into the `_turned` ones."""
+        self._own: Part | None = None
+        """Where the records are that no other file holds, and that are not being brought there."""
+        self._turned: Part | None = None
+        """Where those are that are being brought there."""
         self._secret = secret
         self._copies = copies
 
@@ -59,16 +75,17 @@ class Records:
         self, number: int, after: Callable[[int, bytes], int] = lambda number, content: number + 1
     ) -> tuple[Numbered, Numbered]:
         """The records from a number on, each the one that comes `after` its predecessor; the next
-        ones are written behind them. A last record that is not whole was not appended. And those
-        that are there behind one that is missing."""
+        ones are written behind them all. A last record that is not whole was not appended. And
+        those that are there behind one that is missing."""
         places = self._places(number)
         found: Numbered = []
-        self.at = 0
+        self.rewind()
         while (place := places.pop(number, None)) is not None:
             at, content = place
             found.append((number, content))
-            self.at = at + self._copies * _padded(len(content))
+            self._have(Part(at, at + self._copies * _padded(len(content))))
             number = after(number, content)
+        self.at = 0 if self._own is None else self._own.end
         later = [(n, content) for n, (_, content) in sorted(places.items()) if n > number]
         return found, later
 
@@ -108,16 +125,52 @@ class Records:
         size = _padded(len(content))
         if self._copies > 1:
             written = written.ljust(size, b"\0") * self._copies
-        at = self.at
+        at = self._free(self._copies * size)
         done = os.pwrite(self.file, written, at)
         while done < len(written):
             done += os.pwrite(self.file, written[done:], at + done)
         os.fdatasync(self.file)
-        self.at += size * self._copies
+        self.at = at + self._copies * size
+        self._have(Part(at, self.at))
 
     def rewind(self) -> None:
         """Write the next record over the first: all are held elsewhere."""
         self.at = 0
+        self._own = self._turned = None
+
+    def turn(self) -> None:
+        """What was appended so far is being brought to another file: the next records are written
+        before it where there is room, and else behind it."""
+        assert self._turned is None
+        if self._own is None:
+            return
+        self._turned, self._own = self._own, None
+        self.at = 0 if self._turned.begin else self._turned.end
+
+    def release(self) -> None:
+        """What was being brought is held by the other file, and may be overwritten."""
+        self._turned = None
+        if self._own is None:
+            self.at = 0
+
+    def restore(self) -> None:
+        """What was being brought is not there, and belongs to what is appended."""
+        turned, self._turned = self._turned, None
+        if turned is not None:
+            self._have(turned)
+            assert self._own is not None
+            self.at = self._own.end
+
+    def _free(self, size: int) -> int:
+        """Where so many bytes may be written next."""
+        turned = self._turned
+        if turned is not None and self.at < turned.end and self.at + size > turned.begin:
+            return turned.end
+        return self.at
+
+    def _have(self, part: Part) -> None:
+        own = self._own or part
+        self._own = Part(min(own.begin, part.begin), max(own.end, part.end))
 
 
 def _padded(size: int) -> int:

@@ -97,6 +97,7 @@ class Maintenance(Background):
     def retain(self) -> None:
         """Delete documents, dead letters and matches beyond the retention of the settings."""
         core, retention = self.core, self.core.settings.retention
+        core.engine.store.catch_up()  # while batches go on
         with core.lock:
             # A clock that is wrong must not make young data expire.
             core.engine.wall.correct(core.now())
@@ -117,6 +118,7 @@ class Maintenance(Background):
         """Return unused space of the files to the file system."""
         core = self.core
         with core.lock:
-            core.engine.store.checkpoint()
+            written = core.engine.store.begin_checkpoint()
+        written.result()
         core.spool.compact()
         core.mailbox.compact()

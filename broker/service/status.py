@@ -30,9 +30,11 @@ class EngineFigures:
     def read(self, now: int) -> tuple[Figures | None, tuple[str, ...], int]:
         """The figures, the ids of suspended subscriptions, and when they were read."""
         core = self._core
+        # The pipeline reopens a broken database and reports its failure.
+        with suppress(DatabaseError):
+            core.engine.store.catch_up()  # while batches go on
         with core.lock.within(_GLANCE) as acquired:
             if acquired:
-                # The pipeline reopens a broken database and reports its failure.
                 with suppress(DatabaseError, StateError):
                     figures = engine_figures(core.engine)
                     ids: tuple[str, ...] = ()

@@ -7,8 +7,8 @@ read, or when they are many. So whoever reads a table sees all that was committe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import RLock
+from collections.abc import Sequence
+from threading import Lock, RLock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,57 +23,82 @@ JOURNAL = "journal"
 
 _DOCUMENTS = "documents"
 
-_MOST = 256
-_MOST_BYTES = 4 << 20
-"""How many transactions wait, and how many bytes of them."""
+_MANY = 256
+_MANY_BYTES = 4 << 20
+"""How many transactions wait, and how many bytes of them, when they are brought to the tables."""
+_MOST = 8
+"""How many times as many may wait while others are being brought there."""
 _FEW_BYTES = 512 << 10
 """A transaction of more takes less time in DuckDB alone than in both."""
 
 
 class Behind:
-    """The transactions that wait for the tables. `lock` is held while they are brought there, and
-    while another begins to read: from any thread, as DuckDB's connection is idle while any wait.
+    """The transactions that wait for the tables. `bringing` is held, by any thread, while some of
+    them are brought there: first `begin`, then `brought` or `failed`. Others may be committed
+    meanwhile.
 
     `number` is that of the last record, or of one that could not be written.
     """
 
     def __init__(self, journal: Journal, after: int) -> None:
         self.journal = journal
-        self.lock = RLock()
+        self.bringing = RLock()
+        self._lock = Lock()
+        """Held for a moment, where what follows is changed."""
         self._waiting = journal.read(after)
+        self._moving: list[Record] = []
+        """Those that are being brought into the tables."""
         self._bytes = 0
-        self._looked, self._oldest = 0, UNBOUNDED
+        self._looked, self._oldest, self._oldest_moving = 0, UNBOUNDED, UNBOUNDED
         """How many of those that wait were looked at for `oldest`, and what was found."""
         self.number = self._waiting[-1].number if self._waiting else after
-        self._doubtful = False
-        """Whether a record could not be written, and may be there or not."""
+        self._doubtful = self._settling = False
+        """Whether a record could not be written, and may be there or not; and whether the tables
+        are being told of its number."""
 
     @property
     def waits(self) -> bool:
         """Whether the tables lack anything."""
-        return bool(self._waiting) or self._doubtful
+        return bool(self._waiting or self._moving) or self._doubtful
 
     @property
     def oldest(self) -> int:
         """The lowest number of a document that the tables lack; UNBOUNDED for none."""
+        with self._lock:
+            self._look()
+            return min(self._oldest, self._oldest_moving)
+
+    def _look(self) -> None:
         for record in self._waiting[self._looked :]:
             self._oldest = min(self._oldest, oldest(record.inserts))
         self._looked = len(self._waiting)
-        return self._oldest
 
-    def takes(self, inserts: Inserts) -> bool:
-        """Whether a transaction that does nothing but insert these rows can be committed here."""
-        if self._doubtful or PROGRESS not in [table for table, _ in inserts]:
+    def takes(self, inserts: Inserts, busy: bool = False) -> bool:
+        """Whether a transaction that does nothing but insert these rows can be committed here; one
+        of many rows only while DuckDB is `busy`, which would make it wait."""
+        if self._doubtful:
             return False
-        return _bytes(inserts) <= _FEW_BYTES
-
-    def commit(self, inserts: Inserts, bring: Callable[[], None]) -> None:
-        """Commit a transaction by a record; others are brought into the tables before, if they are
-        many. Raises OSError: the transaction has not happened then."""
         size = _bytes(inserts)
-        if len(self._waiting) >= _MOST or self._bytes + size > _MOST_BYTES:
-            bring()
-        with self.lock:
+        return size <= _FEW_BYTES or (busy and self._bytes + size <= _MOST * _MANY_BYTES)
+
+    def many(self, inserts: Inserts) -> bool:
+        """Whether those that wait are to be brought into the tables before these are committed."""
+        return self._beyond(inserts, 1)
+
+    def too_many(self, inserts: Inserts) -> bool:
+        """Whether these have to wait for it."""
+        return self._beyond(inserts, _MOST)
+
+    def _beyond(self, inserts: Inserts, times: int) -> bool:
+        most, most_bytes = times * _MANY, times * _MANY_BYTES
+        return len(self._waiting) >= most or (
+            bool(self._waiting) and self._bytes + _bytes(inserts) > most_bytes
+        )
+
+    def commit(self, inserts: Inserts) -> None:
+        """Commit a transaction by a record. Raises OSError: it has not happened then."""
+        size = _bytes(inserts)
+        with self._lock:
             record = Record(self.number + 1, inserts)
             self.number = record.number
             self._doubtful = True
@@ -82,26 +107,50 @@ class Behind:
             self._bytes += size
             self._doubtful = False
 
-    def rows(self) -> dict[str, Rows]:
-        """The rows that the tables lack, by table."""
+    def begin(self) -> dict[str, Rows]:
+        """The rows that the tables lack, by table, which are to be inserted in one transaction."""
+        with self._lock:
+            self._look()
+            self._moving, self._waiting = self._waiting, []
+            self._oldest_moving, self._oldest = self._oldest, UNBOUNDED
+            self._bytes = self._looked = 0
+            self._settling = self._doubtful
+            number = self.number
+            self.journal.turn()
         by_table: dict[str, list[pa.RecordBatch]] = {PROGRESS: []}
-        for record in self._waiting:
+        for record in self._moving:
             for table, rows in record.inserts:
                 parts = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
                 by_table.setdefault(table, []).extend(parts)
-        # What a record that may be there would bring is not to be brought at the next start.
+        # A record that may be there, or the last one, may have nothing for this table.
         nothing = pa.RecordBatch.from_pydict({"next_doc": pa.nulls(1, pa.int64())})
         by_table[PROGRESS] = by_table[PROGRESS] or [nothing]
         # In one piece, as DuckDB takes as long for each as for a thousand rows.
-        return {t: pa.Table.from_batches(parts).combine_chunks() for t, parts in by_table.items()}
+        found = {t: pa.Table.from_batches(parts).combine_chunks() for t, parts in by_table.items()}
+        found[PROGRESS] = numbered(found[PROGRESS], number)
+        return found
 
     def brought(self) -> None:
-        """Say that the tables hold all, and the number of the last record."""
-        self._waiting.clear()
-        self._bytes = self._looked = 0
-        self._oldest = UNBOUNDED
-        self._doubtful = False
-        self.journal.rewind()
+        """Say that the tables hold what was begun, and the number of the last record then."""
+        with self._lock:
+            self._moving = []
+            self._oldest_moving = UNBOUNDED
+            self._doubtful &= not self._settling
+            self.journal.release()
+
+    def failed(self) -> None:
+        """Say that the tables do not hold what was begun."""
+        with self._lock:
+            self._waiting = self._moving + self._waiting
+            self._moving = []
+            self._bytes = sum([_bytes(record.inserts) for record in self._waiting])
+            self._looked, self._oldest, self._oldest_moving = 0, UNBOUNDED, UNBOUNDED
+            self.journal.restore()
+
+
+def numbered(rows: Rows, number: int) -> Rows:
+    """Rows of `progress` with the number of a record."""
+    return rows.append_column(JOURNAL, pa.array([number] * rows.num_rows, pa.int64()))
 
 
 def oldest(inserts: Inserts) -> int:
@@ -110,6 +159,6 @@ def oldest(inserts: Inserts) -> int:
     return min(found, default=UNBOUNDED)
 
 
-def _bytes(inserts: Inserts) -> int:
+def _bytes(inserts: Sequence[tuple[str, Rows]]) -> int:
     # What of them is used would take thirty times as long to find out.
     return sum([int(rows.get_total_buffer_size()) for _, rows in inserts])

@@ -1,5 +1,5 @@
-"""Numbers that only grow, each of a name: the sequence numbers applied by source, and up to which
-time event patterns have decided.
+"""Numbers that only grow, each of a name: the sequence numbers applied by source, up to which time
+event patterns have decided, and up to which number matches were handed over.
 
 Each change adds a row, as in `broker/state/progress.py`, so that the journal can take it; from time
 to time the older rows are deleted.
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from broker.state.store import Store
 
-_MOST = 1_000
+_MOST = 20_000
 """Rows beside one for each name, before the older ones are deleted."""
 
 

@@ -63,12 +63,20 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """Add a record: it is on the disk when this returns. After an error it may be there or not,
-        and the journal is to be rewound before anything else is added."""
+        and the tables are to be told of its number before anything else is added."""
         self._records.append(record.number, _packed(record.inserts))
 
-    def rewind(self) -> None:
-        """Write the next record over the first: the tables hold them all."""
-        self._records.rewind()
+    def turn(self) -> None:
+        """The records so far are being brought into the tables, while others may be added."""
+        self._records.turn()
+
+    def release(self) -> None:
+        """The tables hold the records that were being brought, which may be overwritten."""
+        self._records.release()
+
+    def restore(self) -> None:
+        """The records that were being brought are not in the tables."""
+        self._records.restore()
 
 
 class Unwritten(Journal):
@@ -76,9 +84,11 @@ class Unwritten(Journal):
 
     def __init__(self) -> None:
         self._kept: list[Record] = []
+        self._turned: list[Record] = []
 
     def close(self, needed: bool = True) -> None:
         """Nothing is open."""
+        self.restore()
 
     def read(self, after: int) -> list[Record]:
         return [record for record in self._kept if record.number > after]
@@ -86,8 +96,18 @@ class Unwritten(Journal):
     def append(self, record: Record) -> None:
         self._kept.append(record)
 
-    def rewind(self) -> None:
-        self._kept.clear()
+    def turn(self) -> None:
+        self._turned, self._kept = self._kept, []
+
+    def release(self) -> None:
+        self._turned = []
+
+    def restore(self) -> None:
+        self._turned, self._kept = [], self._turned + self._kept
+
+    def clear(self) -> None:
+        """Forget all: the database that they belong to is gone."""
+        self._turned, self._kept = [], []
 
 
 def _packed(inserts: Inserts) -> bytes:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from broker.shared_match import ID, SharedMatch, portions
+from broker.state.highest import Highest
 from broker.state.relations import MatchRelations
 from broker.state.store import StateError, Store
 
@@ -24,7 +25,8 @@ _COLUMNS = {
     "docs": pa.list_(pa.int64()),
 }
 _HANDED = "handed"
-"""The number in the store up to which matches were acknowledged."""
+"""The kind of the number up to which matches were acknowledged, and its name among the numbers of
+`meta`, where older states have it."""
 _MOST = 10_000
 """Rows that are kept after they were acknowledged."""
 _AT_ONCE = 50_000
@@ -72,7 +74,9 @@ class Outbox:
         self._relations = relations
         self._steady = steady
         self.keeping = keeping
-        self.handed = self._stored = store.stored_number(_HANDED, 0)
+        self._numbers = Highest(store, _HANDED)
+        handed = 0 if store.fresh else self._numbers.read().get("", 0)
+        self.handed = self._stored = max(handed, store.stored_number(_HANDED, 0))
         # What is kept for earlier matches must not be taken for what a new one refers to.
         ((self.next, first),) = store.stored(
             "SELECT greatest(coalesce(max(n), 0) + 1, (SELECT coalesce(max(before), 1) FROM kept)),"
@@ -210,7 +214,7 @@ class Outbox:
         if self._stored != self.handed:
             with self.store.transaction():
                 self.store.on_rollback(partial(setattr, self, "_stored", self._stored))
-                self.store.set_numbers(**{_HANDED: self.handed})
+                self._numbers.write({"": self.handed})
                 self._stored = self.handed
 
     def are_handed(self, upto: int) -> None:

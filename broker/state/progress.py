@@ -13,7 +13,7 @@ import pyarrow as pa
 from broker.model import UNBOUNDED
 from broker.state.store import Store
 
-_MOST = 1_000
+_MOST = 20_000
 """Rows before the older ones are deleted."""
 
 

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -26,6 +27,8 @@ import duckdb
 
 from broker.errors import BrokerError
 from broker.state.behind import JOURNAL, PROGRESS, Behind
+from broker.state.beside import beside
+from broker.state.disk import size, sync
 from broker.state.in_memory import CONFIG, IN_MEMORY, SharedDatabase
 from broker.state.journal import DamagedJournal, Journal, Unwritten
 from broker.state.migrations import JOURNALED, META, SCHEMA, STEPS, VERSION
@@ -49,6 +52,10 @@ FILE_ERRORS = (
 """Errors whose cause is the file or the machine, and not a document."""
 
 _FILE = "broker.duckdb"
+
+_LOG = 256_000_000
+"""The bytes of the write-ahead log that are written into the file. Strings make DuckDB's own
+threshold checkpoint far too often."""
 
 _PATIENCE = 10.0
 """Seconds for which a copy waits for those who read."""
@@ -83,7 +90,7 @@ def _let_go() -> None:
     """Close the stores that are still open when Python ends: a running thread may keep them alive,
     and DuckDB's binding would print its leaked objects to standard error."""
     for store in list(_open):
-        for name in ("_connection", "_inserts"):
+        for name in ("_connection", "_inserts", "_bringing"):
             store.__dict__.pop(name, None)
     PARSED.clear()
 
@@ -97,10 +104,17 @@ class Store(Transactions):
 
     `memory` are the bytes that DuckDB may take, by default four fifths of the machine's. If it is
     `broken`, what was committed is in the file; `reopen` goes on with it.
+
+    `in_background` a thread does what takes long and is not needed at once: it brings the tables
+    what the journal has, and writes the write-ahead log into the file. Batches of few documents are
+    committed meanwhile, and those of many, too, by the journal.
     """
 
-    def __init__(self, state: str | Path | None, memory: int | None = None) -> None:
+    def __init__(
+        self, state: str | Path | None, memory: int | None = None, *, in_background: bool = False
+    ) -> None:
         self._memory = memory
+        self.in_background = in_background
         self.directory = None if state is None else Path(state)
         self.durable = state is not None
         # With a bound of its own it cannot share DuckDB, whose bound is one for all.
@@ -125,8 +139,9 @@ class Store(Transactions):
             super().__init__(duckdb.connect(":memory:", config=IN_MEMORY))
         else:
             super().__init__(_connect(self.directory / _FILE))
-            # Strings make the default threshold checkpoint far too often.
-            self.connection.execute("SET checkpoint_threshold = '256MB'")
+            # Beside the thread this is for the case that it never finds an idle moment.
+            most = 4 * _LOG if self.in_background else _LOG
+            self.connection.execute(f"SET checkpoint_threshold = '{most // 1_000} kB'")
         if self._memory is not None:
             # What does not fit goes to the disk beside the file, but not without end.
             self.connection.execute(f"SET memory_limit = '{self._memory // 1_000} kB'")
@@ -184,7 +199,7 @@ class Store(Transactions):
                 self._change_tables(stored or VERSION)
         # Where there is nothing to do nothing is written: what was not yet read may be damaged.
         if self.fresh:
-            self._unwritten.rewind()
+            self._unwritten.clear()
         self.behind = self._open_journal()
         if JOURNALED <= stored < VERSION:
             with self.transaction():  # with what the journal holds of the same version
@@ -221,16 +236,20 @@ class Store(Transactions):
 
     def reopen(self) -> None:
         """Open the file again after DuckDB has given up on it (`broken`). Raises `StateError`."""
+        self._let_go()
         with suppress(duckdb.Error):
             self._connection.close()
         if self.behind is not None:
             self.behind.journal.close()
+        wrong, self._wrong = self._wrong, None
         self._open()
+        self._wrong = wrong
 
     def close(self) -> None:
         if self.durable:
             with suppress(duckdb.Error):
                 self._tell()
+        self._let_go()
         with suppress(duckdb.Error):
             self._connection.close()
         if self.behind is not None:
@@ -259,11 +278,28 @@ class Store(Transactions):
         DuckDB does not do it while a snapshot is read that is older than a row that was changed
         since; that is waited for, `patience` seconds at most.
         """
+        self._rest()
+        self._checkpoint(self.connection, patience)
+
+    def begin_checkpoint(self) -> Future[None]:
+        """Begin to do so beside the transactions that follow; the result raises what that one
+        raises."""
+        behind, before = self.behind, self._task
+        assert behind is not None
+
+        def work() -> None:
+            wait([] if before is None else [before])
+            self._bring(behind, log=0)
+
+        self._task = beside("tables", work)
+        return self._task
+
+    def _checkpoint(self, connection: duckdb.DuckDBPyConnection, patience: float = 1.0) -> None:
         until = time.monotonic() + patience
         while True:
             try:
-                self.connection.execute("CHECKPOINT")
-                return
+                connection.execute("CHECKPOINT")
+                break
             except duckdb.FatalException:
                 self.broken = True
                 raise
@@ -271,6 +307,39 @@ class Store(Transactions):
                 if time.monotonic() > until:
                     raise
             time.sleep(0.01)
+        if self.directory is not None:
+            # DuckDB has removed the log. One that a power cut brings back is known for an old one,
+            # but not if it is two checkpoints old.
+            try:
+                sync(self.directory)
+            except OSError as error:
+                raise duckdb.IOException(f"cannot sync the directory: {error.strerror}") from error
+
+    def _bring(self, behind: Behind, log: int = _LOG) -> None:
+        """What the thread does; it also writes the write-ahead log into the file, from a size
+        on."""
+        super()._bring(behind)
+        if self._log() < log:
+            return
+        connection = self._cursor()
+        try:
+            self._checkpoint(connection)
+        except duckdb.TransactionException:
+            if not log:
+                raise
+            # Others read or write all the time: the thread tries again when it runs next.
+        finally:
+            connection.close()
+
+    def _log(self) -> int:
+        """The bytes of the write-ahead log."""
+        return 0 if self.directory is None else size(self.directory / f"{_FILE}.wal")
+
+    def _commit(self) -> None:
+        super()._commit()
+        behind, large = self.behind, self.in_background and self._begun and self._log() >= _LOG
+        if large and behind is not None and not self._busy:
+            self._bring_beside(behind)
 
     def backup(self, directory: Path) -> Path:
         """Copy the file to another directory, and return the copy's path. The caller ensures that
@@ -280,7 +349,7 @@ class Store(Transactions):
             raise ValueError("a broker in memory has no file to copy")
         target = directory / _FILE
         try:
-            self.checkpoint(_PATIENCE)
+            self.checkpoint(_PATIENCE)  # nothing is committed meanwhile, so no thread follows
         except duckdb.TransactionException:
             raise StateError(
                 f"{target}: no copy now, as an older state of the documents is still being read, "

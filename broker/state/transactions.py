@@ -7,18 +7,24 @@ DuckDB takes milliseconds for a transaction, however few its rows. One that only
 committed in a journal (`broker/state/behind.py`), and DuckDB learns of a transaction when something
 else is asked of it. So who takes the connection, or a snapshot, finds all that was committed in the
 tables. Those who ask about old documents only are answered at once.
+
+When many wait they are brought into the tables before the next one is committed, or by a thread
+beside those that follow (`in_background`). Who needs the tables then waits for that thread, and
+brings what came meanwhile. If it fails, the next transaction does, and those after it do without
+the thread until it works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
-from broker.state.behind import JOURNAL, PROGRESS, Behind, oldest
+from broker.state.behind import PROGRESS, Behind, numbered, oldest
+from broker.state.beside import beside
 from broker.state.journal import Rows
 from broker.state.statements import EACH_BATCH, Statements
 
@@ -28,13 +34,23 @@ class Transactions(Statements):
 
     `broken` says that DuckDB has given up on the file, which it does when a checkpoint fails, of a
     full disk for instance. `behind` are the transactions that only the journal has, if there is
-    one.
+    one; `in_background` they are brought into the tables by a thread where they are many.
     """
+
+    in_background = False
+    _wrong: Exception | None = None
+    """Why the thread has failed, until somebody is told."""
+    _failed = False
+    """Whether it has, and nobody has succeeded since, who does it before the transaction."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         super().__init__(connection)
         self.broken = False
         self.behind: Behind | None = None
+        self._bringing: Statements | None = None
+        """Over a connection of its own, as another thread may be using the other one."""
+        self._task: Future[None] | None = None
+        """What the thread does, or did last."""
         self._inside = self._begun = False
         self._inserted: list[tuple[str, Rows]] = []
         """What the current transaction inserts, until DuckDB knows of it (`_begun`)."""
@@ -54,22 +70,76 @@ class Transactions(Statements):
         if self._inside and not self._begun:
             self._begin()
 
+    def catch_up(self) -> None:
+        """Bring into the tables what they lack, so that who takes the connection next waits for
+        little; from any thread, beside transactions."""
+        if self.behind is not None:
+            self._catch_up(self.behind)
+
     def _catch_up(self, behind: Behind) -> None:
-        """Bring into the tables what they lack."""
-        with behind.lock:
+        with behind.bringing:
             if not behind.waits:
                 return
+            sql = self._bringing = self._bringing or Statements(self._cursor())
             try:
-                self._run("BEGIN")
-                for table, rows in behind.rows().items():
-                    self._into(table, rows)
-                self._run("COMMIT")
+                sql.run("BEGIN")
+                for table, rows in behind.begin().items():
+                    sql.insert(table, rows)
+                sql.run("COMMIT")
             except BaseException as error:
                 self.broken |= isinstance(error, duckdb.FatalException)
                 with suppress(duckdb.Error):
-                    self._connection.execute("ROLLBACK")
+                    sql.run("ROLLBACK")
+                behind.failed()
                 raise
             behind.brought()
+            self._failed = False
+
+    def _make_room(self, behind: Behind) -> None:
+        """See to it that not too many wait when those that are inserted come to them."""
+        if not behind.many(self._inserted):
+            return
+        if not self.in_background or self._failed or behind.too_many(self._inserted):
+            self._catch_up(behind)
+        elif not self._busy:
+            self._bring_beside(behind)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether the thread runs."""
+        return self._task is not None and not self._task.done()
+
+    def _bring_beside(self, behind: Behind) -> None:
+        def work() -> None:
+            try:
+                self._bring(behind)
+            except Exception as error:
+                self._wrong, self._failed = error, True
+
+        self._task = beside("tables", work)
+
+    def _bring(self, behind: Behind) -> None:
+        """What the thread does."""
+        self._catch_up(behind)
+
+    def settled(self) -> Exception | None:
+        """Wait for the thread; what the next transaction is to be told of it."""
+        self._rest()
+        return self._wrong
+
+    def _rest(self) -> None:
+        """Wait for the thread."""
+        if self._task is not None:
+            wait([self._task])
+
+    def _let_go(self) -> None:
+        """Wait for the thread, and close its connection."""
+        self._rest()
+        self._task = None
+        with self.behind.bringing if self.behind is not None else nullcontext():
+            if self._bringing is not None:
+                self._bringing.connection.close()
+                self._bringing = None
 
     def _begin(self) -> None:
         """Begin the transaction in DuckDB, too."""
@@ -81,14 +151,15 @@ class Transactions(Statements):
 
     def _commit(self) -> None:
         behind = self.behind
-        if self._inserted and not (behind is not None and behind.takes(self._inserted)):
+        if self._inserted and not (behind is not None and behind.takes(self._inserted, self._busy)):
             self._tell()
         if self._begun:
             self._run("COMMIT")
         if behind is None or not self._inserted:
             return
+        self._make_room(behind)
         try:
-            behind.commit(self._inserted, lambda: self._catch_up(behind))
+            behind.commit(self._inserted)
         except OSError as error:
             raise duckdb.IOException(f"cannot write the journal: {error.strerror}") from error
 
@@ -105,9 +176,9 @@ class Transactions(Statements):
         behind = self.behind
         if behind is not None and not self._begun and docs:
             # Mostly they are older than all that waits, which then goes on waiting.
-            with behind.lock:
-                if max(docs) < min(behind.oldest, oldest(self._inserted)):
-                    return self._connection.execute(self._statement(sql), parameters).fetchall()
+            lacking = min(behind.oldest, oldest(self._inserted))
+            if max(docs) < lacking:
+                return self._connection.execute(self._statement(sql), parameters).fetchall()
         return self.rows(sql, parameters)
 
     def insert(self, table: str, arrow_input: Rows) -> None:
@@ -123,8 +194,7 @@ class Transactions(Statements):
 
     def _into(self, table: str, rows: Rows) -> None:
         if table == PROGRESS and self.behind is not None:
-            numbers = pa.array([self.behind.number] * rows.num_rows, pa.int64())
-            rows = rows.append_column(JOURNAL, numbers)
+            rows = numbered(rows, self.behind.number)
         super().insert(table, rows)
 
     @contextmanager
@@ -134,6 +204,9 @@ class Transactions(Statements):
         if self._inside:
             yield
             return
+        wrong, self._wrong = self._wrong, None
+        if wrong is not None:
+            raise wrong
         self._inside = True
         try:
             if self.behind is None:
@@ -170,11 +243,7 @@ class Transactions(Statements):
         is committed later. May be used in another thread."""
         connection = self._cursor()
         try:
-            if self.behind is not None:
-                try:
-                    self._catch_up(self.behind)
-                except duckdb.InterruptException:  # which was meant for another thread's statement
-                    self._catch_up(self.behind)
+            self.catch_up()
             connection.execute("BEGIN READ ONLY")
             yield Statements(connection)
         finally:

@@ -36,7 +36,7 @@ class State:
             # Up to number `handed` there are matches that were handed over.
             (outbox,) = db.execute(
                 "SELECT count(*) FROM outbox WHERE n >"
-                " coalesce((SELECT value FROM meta WHERE key = 'handed'), 0)"
+                " coalesce((SELECT max(number) FROM highest WHERE kind = 'handed'), 0)"
             ).fetchall()[0]
         numbers = {(source, id): doc for source, id, doc, _ in rows}
         assert len(numbers) == len(rows), "a document is there twice"

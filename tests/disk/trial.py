@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
+from broker.state import behind, store
 from tests.disk.calls import Call, Watched
 from tests.disk.trace import COUNTED, Trace
 from tests.disk.workload import Work
@@ -48,6 +49,8 @@ def _work(watched: Watched, state: Path, number: int, error: int) -> Trace:
         return 0
 
     state.mkdir()
+    # So that a thread brings the tables what the journal has, and makes checkpoints, all the time.
+    behind._MANY, store._LOG = 2, 4_000
     watched.watch(state, sees)
     work = None
     try:
@@ -56,7 +59,9 @@ def _work(watched: Watched, state: Path, number: int, error: int) -> Trace:
     except Exception as raised:
         trace.broken = f"{type(raised).__name__}: {raised}"
     if work is not None:
-        trace.errors = [f"{type(each).__name__}: {each}" for each in work.errors]
+        untold = work.core.engine.store.settled()
+        errors = [*work.errors, *([untold] if untold else [])]
+        trace.errors = [f"{type(each).__name__}: {each}" for each in errors]
         trace.unsure = work.unsure
     return trace
 

@@ -92,13 +92,49 @@ def test_older_records_behind_newer_ones_are_none(tmp_path: Path) -> None:
     for round in range(4):
         for number in range(5 * round + 1, 5 * round + 6):
             journal.append(record(number, 1 + number % 2))
-        journal.rewind()
+        journal.turn()
+        journal.release()
     size = (tmp_path / "j").stat().st_size
     journal.append(record(21))
     journal.append(record(22, 2))
     journal.close()
     assert read(tmp_path / "j", 20) == [21, 22]
     assert (tmp_path / "j").stat().st_size == size
+
+
+@pytest.mark.parametrize("seed", seeds(1, 50))
+def test_records_that_are_being_brought_elsewhere_stay_until_they_are(
+    seed: int, tmp_path: Path
+) -> None:
+    """Whenever the process ends, those are read that are nowhere else, and the file is bounded."""
+    r = Random(seed)
+    path = tmp_path / "j"
+    journal = Journal(path, SECRET)
+    last = brought = 0
+    begun: int | None = None
+    for _ in range(300):
+        what = r.choice(["add"] * 8 + ["turn", "release", "restore", "reopen"])
+        if what == "add" and last - brought < 40:
+            last += 1
+            journal.append(record(last, r.choice((1, 1, 30, 200))))
+        elif what == "turn" and begun is None:
+            journal.turn()
+            begun = last
+        elif what == "release" and begun is not None:
+            journal.release()
+            brought, begun = begun, None
+        elif what == "restore" and begun is not None:
+            journal.restore()
+            begun = None
+        elif what == "reopen":
+            journal.close()
+            journal = Journal(path, SECRET)
+            assert numbers(journal.read(brought)) == [*range(brought + 1, last + 1)]
+            begun = None
+        if path.exists():
+            assert read(path, brought) == [*range(brought + 1, last + 1)], what
+    journal.close()
+    assert path.stat().st_size < 4 * 40 * 9_000
 
 
 @pytest.mark.parametrize("seed", seeds(2, 20))

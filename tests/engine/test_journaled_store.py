@@ -260,12 +260,18 @@ def test_a_record_that_failed_does_not_come_back(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("in_background", [False, True])
 @pytest.mark.parametrize("seed", seeds(1, 20))
-def test_whatever_happens_what_was_committed_is_there(seed: int, tmp_path: Path) -> None:
+def test_whatever_happens_what_was_committed_is_there(
+    seed: int, in_background: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Transactions of all kinds, some of which fail, among reads, kills and restarts."""
     r = Random(seed)
+    if in_background:
+        monkeypatch.setattr("broker.state.behind._MANY", r.choice((2, 5)))
+        monkeypatch.setattr("broker.state.store._LOG", r.choice((1_000, 100_000)))
     state = tmp_path / "first"
-    store = Store(state)
+    store = Store(state, in_background=in_background)
     model: list[int] = []
     numbered = count(1)
     for step in range(120):
@@ -297,10 +303,10 @@ def test_whatever_happens_what_was_committed_is_there(seed: int, tmp_path: Path)
         elif what == "kill":
             state = copied(state, tmp_path / str(step))
             store.close()
-            store = Store(state)
+            store = Store(state, in_background=in_background)
         elif what == "close":
             store.close()
-            store = Store(state)
+            store = Store(state, in_background=in_background)
         else:
             store.reopen()
         if r.random() < 0.3:

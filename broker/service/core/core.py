@@ -151,7 +151,7 @@ class Core:
                 "directory and restore again"
             )
         refuse_without_engine(self.state)
-        store = Store(self.state, self.memory // 3)
+        store = Store(self.state, self.memory // 3, in_background=True)
         try:
             engine = Engine(
                 store,
