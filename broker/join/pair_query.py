@@ -20,6 +20,7 @@ from xscl.normal.operators import FollowedBy
 from xscl.normal.template import Template
 
 _KNOWN = 1_000
+_SHARED = 10_000
 
 Alternative = dict[int, tuple[int | None, tuple[int, ...]]]
 """By position, the node that is chosen, if one is, and all nodes if they are compared."""
@@ -107,6 +108,9 @@ class Plan:
     def only(self, layouts: tuple[Layout, ...]) -> Chosen | None:
         """The nodes of the one match that regular documents with these layouts and this signature
         are; None if there may be several or none, which `several` then says."""
+        for layout in layouts:
+            if not layout.again:
+                return self.single(layouts)
         known = self._known
         if known is None or len(known) > _KNOWN:
             known = self._known = {}
@@ -135,11 +139,7 @@ class Plan:
             if node is None:
                 return None
             nodes.append(node)
-        selected = self.canonical.selected
-        lists: dict[int, tuple[int, ...]] = {
-            p: (nodes[p],) for pair in self.shape.joins for p in pair
-        }
-        return Chosen(tuple([n if p in selected else None for p, n in enumerate(nodes)]), lists)
+        return _chosen(self.shape, self.canonical, tuple(nodes))
 
     def _alternatives(self, records: Sequence[Record], most: int) -> list[list[Alternative]] | None:
         """The choices where variables have several nodes, or none: of each list one makes a
@@ -178,6 +178,29 @@ class Plan:
             tuple([chosen[p][0] if p in chosen else None for p in range(len(self.shape.nodes))]),
             {p: every for p, (_, every) in chosen.items() if every},
         )
+
+
+_shared: dict[tuple[int, frozenset[int], tuple[int, ...]], tuple[Template, Chosen]] = {}
+"""By the template, the selected positions and the nodes: of very many queries of one shape most
+have few candidates each, and all of them at the same nodes. The template is kept, so that no other
+one has its identity."""
+
+
+def _chosen(shape: Template, canonical: Canonical, nodes: tuple[int, ...]) -> Chosen:
+    """The nodes of a candidate where each variable has one."""
+    selected = canonical.selected
+    key = (id(shape), selected, nodes)
+    known = _shared.get(key)
+    plain = not any(canonical.values)  # else what is derived of it is not the same for all queries
+    if known is not None and plain:
+        return known[1]
+    lists: dict[int, tuple[int, ...]] = {p: (nodes[p],) for pair in shape.joins for p in pair}
+    found = Chosen(tuple([n if p in selected else None for p, n in enumerate(nodes)]), lists)
+    if plain:
+        if len(_shared) >= _SHARED:
+            _shared.clear()
+        _shared[key] = shape, found
+    return found
 
 
 def _how_many(

@@ -32,11 +32,13 @@ class Layout:
     `variables` are var2 by row. A layout is *regular* if each variable that is the parent (var1) of
     others stands for one node. Then the nodes of a tree pattern are independent of each other, and
     value joins that hold one by one hold together. It is *distinct* if no variable has two rows.
+    `again` is whether it was met more than once: others are not worth to be remembered.
     """
 
-    __slots__ = ("_nodes", "_rows", "distinct", "regular", "variables")
+    __slots__ = ("_nodes", "_rows", "again", "distinct", "regular", "variables")
 
     def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
+        self.again = False
         self._rows: Final = tuple(rows)
         self._nodes: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] | None = None
         self.variables: Final = tuple([row[1] for row in self._rows])
@@ -149,6 +151,8 @@ class Reader:
             layout = known.get(key)
             if layout is None:
                 layout = known[key] = Layout(_rows(key))
+            else:
+                layout.again = True
             result.append(Record(doc, base, start, end, layout, tuple(codes[low:high])))
             low = high
         return result
