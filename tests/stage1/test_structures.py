@@ -85,6 +85,52 @@ def test_a_structure_is_kept_when_it_is_met_again_and_dropped_with_the_automaton
     assert after is not before
 
 
+_ASKED = [
+    "//e[./a = '1']",
+    "//e[./a = '2']/k",
+    "//e[./a > 1]/k",
+    "//e[number(./a) = 2]",
+    "//e[contains(./a, 't')]/k",
+    "//e[starts-with(./b, '1')]",
+    "//e[./a = '1'][./b = '1']/k",
+]
+
+
+@pytest.mark.parametrize("seed", seeds(3, 10))
+def test_children_that_are_compared_with_constants_are_those_of_each_document(seed: int) -> None:
+    """Also where they are missing, several, or in another namespace, with comments and elements
+    inside of them and beside them."""
+    rng = random.Random(seed)
+    asked = [edge(n, path) for n, path in enumerate(_ASKED, 1)]
+    child = "<{0}>t</{0}>"
+
+    def element(depth: int) -> str:
+        parts = [
+            *(child.format(rng.choice("abk")) for _ in range(rng.randrange(4))),
+            rng.choice(["<!--c-->", "<x:a>t</x:a>", "<a>t<b>t</b><!--c-->t</a>", "<?p q?>"]),
+            *(element(depth + 1) for _ in range(rng.randrange(3) if depth < 3 else 0)),
+        ]
+        rng.shuffle(parts)
+        return f"<e>{''.join(parts)}</e>"
+
+    found = 0
+    for _ in range(15):
+        built = f"<r xmlns:x='urn:x'>{element(0)}{element(0)}</r>"
+        matcher = Matcher(asked)
+        for _ in range(4):
+            texts = iter(rng.choices(["1", "2", "t", "1t", ""], k=built.count(">t<") + 50))
+            xml = "".join(
+                part if n == 0 else f">{next(texts)}<{part}"
+                for n, part in enumerate(built.split(">t<"))
+            ).encode()
+            witness = matcher.match(parse_document(xml), ("S",))
+            alone = Matcher(asked).match(parse_document(xml), ("S",))
+            assert rows(witness) == rows(alone)
+            assert witness.texts == alone.texts
+            found += len(alone)
+    assert found > 50
+
+
 def test_structures_of_one_hash_are_told_apart() -> None:
     structures = Structures(Automaton(1_000))
     assert hash((-1, 0)) == hash((-2, 0))

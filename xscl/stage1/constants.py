@@ -14,6 +14,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -25,6 +26,7 @@ from xscl.normal.bind import Literals
 from xscl.stage1.document import string_value
 from xscl.stage1.filters import Value, as_text, bounded, compile_value, element_tag, text_of
 from xscl.stage1.runs import Bounds, Keywords
+from xscl.stage1.states import name_key
 from xscl.stage1.tree import Node
 
 
@@ -191,6 +193,9 @@ class Check:
         return Check, (self.index, self.test, self.constant)
 
 
+_NONE: frozenset[int] = frozenset()
+_NO_TEXT = [""]
+
 HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
     _Comparator.EQUAL: operator.eq,
     _Comparator.LESS: operator.lt,
@@ -239,17 +244,27 @@ def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:
     return read
 
 
+def child_of(subject: Subject) -> str | None:
+    """The key of the name test (`label_keys`) of a subject that is a child's string value."""
+    match subject.expr:
+        case ir.Path(steps=(ir.Step(axis="/", test=test, filters=()),)) if test.kind == "element":
+            return name_key(test) if test.name else None
+    return None
+
+
 class ConstantIndex:
-    """The constants with which filters compare one subject, each with a number of its own."""
+    """The constants with which filters compare one subject, each with a number of its own. `child`
+    is the key of the name test of a subject that is a child's string value, None of others."""
 
     __slots__ = (
         *("__weakref__", "_bounds", "_keywords", "_lengths", "_next", "_numbers", "_uses"),
-        *("subject", "values"),
+        *("child", "subject", "values"),
     )
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.values = reader(subject)
+        self.child = child_of(subject)
         self._next = 0
         self._numbers: dict[Test, dict[str | float, int]] = {}
         """By test and constant."""
@@ -260,13 +275,14 @@ class ConstantIndex:
         self._keywords: Keywords | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        skipped = ("__weakref__", "values")
+        skipped = ("__weakref__", "child", "values")
         return {name: getattr(self, name) for name in self.__slots__ if name not in skipped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
         self.values = reader(self.subject)
+        self.child = child_of(self.subject)
 
     def add(self, test: Test, constant: str | float) -> int:
         """Add a constant of a test, if it is new; returns its number."""
@@ -323,10 +339,22 @@ class ConstantIndex:
             self._bounds[test].remove(float(constant), number)
         return number
 
-    def satisfied(self, values: Sequence[str | float]) -> set[int]:
+    def satisfied_by(self, texts: Sequence[str]) -> AbstractSet[int]:
+        """The numbers of the constants that a node satisfies of which the children that are the
+        subject have these string values."""
+        subject = self.subject
+        if subject.first:
+            texts = texts[:1] or _NO_TEXT
+        return self.satisfied([*map(to_number, texts)] if subject.numeric else texts)
+
+    def satisfied(self, values: Sequence[str | float]) -> AbstractSet[int]:
         """The numbers of the constants that some of these values satisfy."""
+        numbers = self._numbers
+        equal = numbers.get(_Comparator.EQUAL)
+        if len(values) == 1 and equal is not None and len(numbers) == 1:
+            number = equal.get(values[0])
+            return _NONE if number is None else {number}
         found: set[int] = set()
-        equal = self._numbers.get(_Comparator.EQUAL)
         for value in values:
             if equal is not None and value in equal:
                 found.add(equal[value])
@@ -349,11 +377,11 @@ class ConstantIndex:
 Asked = tuple[ConstantIndex, int]
 """An index of constants, and the number of the node that has its subject."""
 
-Satisfied = dict[Asked, set[int]]
+Satisfied = dict[Asked, AbstractSet[int]]
 """The constants that nodes of a document satisfy, as far as they were asked for."""
 
 
-def satisfied_by(known: Satisfied, asked: Asked, node: Node) -> set[int]:
+def satisfied_by(known: Satisfied, asked: Asked, node: Node) -> AbstractSet[int]:
     """The constants of an index that a node satisfies."""
     found = known.get(asked)
     if found is None:

@@ -9,17 +9,23 @@ equal label paths.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from itertools import count
 
 from xscl.stage1.constants import Asked
 from xscl.stage1.document import DOCUMENT_NODE
 from xscl.stage1.outlines import Outline
 from xscl.stage1.paths import LabelPath, LabelPaths
-from xscl.stage1.states import StateSet
+from xscl.stage1.states import StateSet, label_keys
 
-Visit = tuple[StateSet, int, tuple[int, ...], tuple[Asked, ...] | None]
+Children = tuple[tuple[int, bool], ...]
+"""The numbers of elements, and whether they have children."""
+
+Visit = tuple[StateSet, int, tuple[int, ...], tuple[tuple[Asked, Children | None], ...] | None]
 """An element that has to be looked at: its state set, its number, and the elements above it from
-the root down; only if one of those asked satisfies a constant, where it says which."""
+the root down; only if one of those asked satisfies a constant, where it says which. Mostly the text
+of a child is asked: of a structure that is met again it is known which elements that are
+(`with_children`)."""
 
 Coded = tuple[int, bool, int, tuple[int, ...]]
 """An element whose string value is coded: its number, whether it has children, and at which place
@@ -106,4 +112,52 @@ class Course:
                 asked = None
             elif asked is not None:
                 asked.append((group.trigger[1], open_nodes[group.place]))
-        return (here, number, way, None if asked is None else (*asked,))
+        return (here, number, way, None if asked is None else (*[(a, None) for a in asked],))
+
+
+def with_children(
+    stops: Sequence[Stop], tags: Sequence[object], children: Sequence[int]
+) -> list[Stop]:
+    """The stops of a whole document with these tags and numbers of children, where it is known
+    which elements are the children that are asked about."""
+    asked = {each for *_, visit in stops for each, _ in (visit and visit[3]) or ()}
+    inner = _children_of({number for _, number in asked}, children)
+    found: dict[Asked, Children | None] = {}
+    for each in asked:
+        index, number = each
+        key = index.child
+        own = inner[number] if key is not None else ()
+        found[each] = (
+            None
+            if key is None
+            else tuple([(n, children[n] > 0) for n in own if _has_name(tags[n], key)])
+        )
+    answer: list[Stop] = []
+    for rows, coded, plain, visit in stops:
+        if visit is not None and visit[3] is not None:
+            visit = (*visit[:3], tuple([(each, found[each]) for each, _ in visit[3]]))
+        answer.append((rows, coded, plain, visit))
+    return answer
+
+
+def _children_of(parents: AbstractSet[int], children: Sequence[int]) -> dict[int, list[int]]:
+    """The numbers of the children of some elements of a document."""
+    found: dict[int, list[int]] = {number: [] for number in parents}
+    if not found:
+        return found
+    opened: list[tuple[list[int] | None, int]] = []
+    own, left = None, 1
+    for number, inner in enumerate(children):
+        while not left:
+            own, left = opened.pop()
+        left -= 1
+        if own is not None:
+            own.append(number)
+        if inner:
+            opened.append((own, left))
+            own, left = found.get(number), inner
+    return found
+
+
+def _has_name(tag: object, key: str) -> bool:
+    return tag == key or (isinstance(tag, str) and tag[0] == "{" and key in label_keys(tag))

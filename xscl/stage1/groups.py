@@ -135,13 +135,14 @@ class Group:
     without a trigger are in `entries` and processed each time.
 
     `fixed`: no `//` follows var1, filters and trigger, so that they are a known number of nodes
-    above the end of the path, which the automaton has found. Otherwise their positions are found
-    from the labels of the open nodes. `simple`: the automaton alone decides.
+    above the end of the path, which the automaton has found; `back` is where var1 stands among the
+    open nodes. Otherwise their positions are found from the labels of these. `simple`: the
+    automaton alone decides.
     """
 
     __slots__ = (
-        *("by_constant", "depth", "entries", "evaluate", "filtered", "fixed", "key", "length"),
-        *("place", "read", "simple", "state", "steps", "trigger", "value", "valued"),
+        *("back", "by_constant", "depth", "entries", "evaluate", "filtered", "fixed", "key"),
+        *("length", "place", "read", "simple", "state", "steps", "trigger", "value", "valued"),
     )
 
     def __init__(
@@ -168,6 +169,7 @@ class Group:
         self.fixed = fixed
         self.trigger = trigger
         self.place = 0 if trigger is None else self.at(trigger[0] + 1)
+        self.back = (self.at(self.depth),)
         self.simple = fixed and not (filtered or edge.read) and (not edge.valued or not self.value)
         self.entries: dict[int, Entry] = {}
         self.by_constant: dict[int, Entry | dict[int, Entry]] = {}

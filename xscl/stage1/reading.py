@@ -11,8 +11,8 @@ from lxml import etree
 from xxhash import xxh3_64_intdigest
 
 from xscl.growth import paused
-from xscl.stage1.constants import Satisfied, satisfied_by
-from xscl.stage1.course import DOCUMENT, Course, Stop
+from xscl.stage1.constants import Asked, Satisfied, satisfied_by
+from xscl.stage1.course import DOCUMENT, Children, Course, Stop
 from xscl.stage1.document import string_value
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.states import StateSet
@@ -115,15 +115,32 @@ class Reading:
             if visit is None:
                 continue
             here, number, above, asked = visit
-            if asked is not None:
-                for subject in asked:
-                    if satisfied_by(satisfied, subject, elements[subject[1]]):
-                        break
-                else:
-                    continue
+            if asked is not None and not _satisfy(asked, elements, satisfied):
+                continue
             if walk is None:
                 walk = Walk(self.automaton, self.standing, witness, satisfied)
             if above is not way:
                 way = above
                 walk.open = [(DOCUMENT, None), *[(n, elements[n]) for n in above]]
             walk.visit(here, elements[number], number)
+
+
+def _satisfy(
+    asked: Sequence[tuple[Asked, Children | None]], elements: Sequence[Any], known: Satisfied
+) -> bool:
+    """Whether an element of a document satisfies one of the constants that it is asked for."""
+    some = False
+    for each, children in asked:
+        found = known.get(each)
+        if found is None:
+            if children is None:
+                found = satisfied_by(known, each, elements[each[1]])
+            else:
+                texts = [
+                    string_value(elements[n]) if inner else elements[n].text or ""
+                    for n, inner in children
+                ]
+                found = known[each] = each[0].satisfied_by(texts)
+        if found:
+            some = True
+    return some

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xscl.stage1.course import Course, Stop
+from xscl.stage1.course import Course, Stop, with_children
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.outlines import Outline
 from xscl.stage1.paths import LabelPaths
@@ -75,7 +75,7 @@ class Structures:
         elif found.tags is None and len(tags) <= _LARGEST:
             self._hold(2 * len(tags) + _size(stops))
             found.tags, found.children, found.outline = tags, children, outline
-            found.version, found.stops[start] = version, stops
+            found.version, found.stops[start] = version, with_children(stops, tags, children)
             self._known[key] = found
         return outline, stops
 
@@ -87,7 +87,8 @@ class Structures:
             found.version = self._automaton.version
         stops = found.stops.get(start)
         if stops is None:
-            stops = Course(self.paths, start).follow(found.tags, found.children)
+            followed = Course(self.paths, start).follow(found.tags, found.children)
+            stops = with_children(followed, found.tags, found.children)
             self._hold(_size(stops))
             found.stops[start] = stops
         return stops
@@ -102,4 +103,4 @@ class Structures:
 
 def _size(stops: Sequence[Stop]) -> int:
     """The integers of stops, about."""
-    return sum(len(rows) + 8 for rows, _, _, _ in stops)
+    return sum(len(rows) + 8 + 4 * len((visit and visit[3]) or ()) for rows, _, _, visit in stops)

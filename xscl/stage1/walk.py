@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from lxml import etree
 
@@ -115,21 +116,29 @@ class Walk:
         self.open.append((number, context))
         self.label = label
         computed: Computed = {}
-        texts, rows = self.witness.texts, len(self.witness.flat)
+        texts, flat = self.witness.texts, self.witness.flat
+        rows = len(flat)
         for group in here.general:
             entries: Iterable[Entry]
             trigger = group.trigger
             if trigger is None:
                 entries = group.entries.values()
-            elif group.fixed and not self._satisfied(trigger[1], group.place):
-                continue
+            elif group.fixed:
+                satisfied = self._satisfied(trigger[1], group.place)
+                if not satisfied:
+                    continue
+                entries = _of_constants(group, satisfied)
             else:
                 entries = self._triggered(group)
+            plainly = group.fixed and group.evaluate is None
             for entry in entries:
+                if plainly and not entry.tests:
+                    flat += (entry.var1, entry.var2, self.open[group.back[0]][0], number, 0)
+                    continue
                 depths = self._depths(group, entry)
                 if depths:
                     self._rows(group, entry, depths, computed)
-        if len(self.witness.flat) > rows and number not in texts:
+        if len(flat) > rows and number not in texts:
             if isinstance(context, str):
                 texts[number] = context
             elif not len(context):
@@ -142,21 +151,18 @@ class Walk:
         labels = [node.tag if has_name(node) else "#other" for node in elements]
         return (*labels, self.label) if self.label else (*labels,)
 
-    def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:
+    def _satisfied(self, index: ConstantIndex, depth: int) -> AbstractSet[int]:
         """The constants that the subject satisfies at an open node."""
         number, context = self.open[depth]
         assert context is not None
         return satisfied_by(self.satisfied, (index, number), context)
 
     def _triggered(self, group: Group) -> list[Entry]:
-        """The edges of a group whose constant the document satisfies."""
+        """The edges of a group that is not fixed whose constant the document satisfies."""
         assert group.trigger is not None
         step, index = group.trigger
-        depths: Iterable[int] = (group.place,)
-        if not group.fixed:
-            depths = positions(self._labels(), group.steps, step + 1)
         found: dict[int, Entry] = {}
-        for depth in depths:
+        for depth in positions(self._labels(), group.steps, step + 1):
             for number in group.by_constant.keys() & self._satisfied(index, depth):
                 ENTRIES.collect(group.by_constant[number], found)
         return list(found.values())
@@ -168,7 +174,7 @@ class Walk:
             for step, test in entry.tests:
                 if not self._passes(test, step - length):  # which is `group.at(step + 1)`
                     return ()
-            return (group.at(group.depth),)
+            return group.back
         if group.filtered:
             by_step: dict[int, list[Tried | Check]] = {}
             for step, test in entry.tests:
@@ -252,3 +258,12 @@ class Walk:
         assert isinstance(root, etree._Element)
         tree = tree_of(root)
         return test.around(tree, tree.at(number), 1, 1)
+
+
+def _of_constants(group: Group, satisfied: AbstractSet[int]) -> Iterable[Entry]:
+    """The edges of a group with one of these constants; mostly there is one of these, with one."""
+    of = group.by_constant
+    if len(satisfied) == 1:
+        (number,) = satisfied
+        return ENTRIES.items(of.get(number))
+    return [entry for number in of.keys() & satisfied for entry in ENTRIES.items(of[number])]
