@@ -21,7 +21,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
-TESTS = ("tests/stage1", "tests/engine", "tests/cases", "tests/properties", "tests/local")
+TESTS = (
+    "tests/stage1",
+    "tests/engine",
+    "tests/cases",
+    "tests/properties",
+    "tests/local",
+    "tests/in_order",
+)
 REPLACING = (
     "tests/engine/test_limits.py::test_no_result_is_built_of_what_is_not_published",
     "tests/engine/test_limits.py::test_the_search_ends_soon_after_the_limit",

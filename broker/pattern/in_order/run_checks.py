@@ -218,7 +218,7 @@ class Checks:
         if function == "sum":
             return lambda rows, elements, sums, row: sums[own].total
 
-        def side(_: Rows, __: Elements, sums: Sums, ___: Row) -> float | None:
+        def side(_: Rows, __: Elements, sums: Sums, ___: Any) -> float | None:
             found = sums[own]
             if not found.size:
                 return None
@@ -244,7 +244,7 @@ def _arithmetic(expr: ast.Arithmetic, left: _Side | None, right: _Side | None) -
     if left is None or right is None:
         return None
 
-    def side(rows: Rows, elements: Elements, sums: Sums, row: Row) -> float | None:
+    def side(rows: Rows, elements: Elements, sums: Sums, row: Any) -> float | None:
         a, b = left(rows, elements, sums, row), right(rows, elements, sums, row)
         return None if a is None or b is None else arithmetic(expr.op, a, b)
 
@@ -254,7 +254,7 @@ def _arithmetic(expr: ast.Arithmetic, left: _Side | None, right: _Side | None) -
 def _compared(left: _Side, op: str, right: _Side) -> Check:
     least, inclusive = op in (">", ">="), op in ("<=", ">=")
 
-    def check(rows: Rows, elements: Elements, sums: Sums, row: Row) -> bool:
+    def check(rows: Rows, elements: Elements, sums: Sums, row: Any) -> bool:
         a, b = left(rows, elements, sums, row), right(rows, elements, sums, row)
         if a is None or b is None:
             return True
