@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from bench import cayuga
@@ -30,56 +29,49 @@ from broker.pattern.instances import Row
 _US = 1_000_000
 Points = list[tuple[float, float]]
 _SIZES = (1, 100, 1_000)
-
-
-@dataclass(slots=True)
-class _Tap:
-    """The subscriptions with one constant of an attribute, in the block at a place."""
-
-    attribute: int
-    place: int
-    owners: list[int]
-    channel: Channel | None = None
+_LONG = 3 * cayuga.WINDOW
 
 
 def step(
     template: str, asked: Sequence[cayuga.Asked], every: Sequence[cayuga.Event], size: int
 ) -> tuple[float, int]:
     """CPU seconds of the step for events in batches, and the number of candidates. The queries of
-    each attribute have one form."""
+    each attribute have one form. Each constant has come before, so long ago that nothing is left of
+    that but what is made for its first event."""
     groups: list[Together] = []
     for attribute in range(cayuga.ATTRIBUTES):
         shared = compiled(TEMPLATES[template].format(attribute, 0, 0)).ordered
         assert shared is not None
         groups.append(Together(shared, 1 << 60))
-    starts, follows = cayuga.indexes(asked)
-    taps: dict[tuple[int, int, int], _Tap] = {}
+    for owner, each in enumerate(asked):
+        groups[each.attribute].join(owner, 0)
+    channels: dict[tuple[int, int, int], Channel] = {}
+    for tap, index in enumerate(cayuga.indexes(asked)):
+        old = _row(tap, -1, cayuga.START - _LONG, 0)
+        for (attribute, value), owners in index.items():
+            channel = channels[tap, attribute, value] = Channel(owners)
+            groups[attribute].offer(channel, tap, old)
+    for group in groups:
+        group.decided((cayuga.START - _LONG) * _US)
+        group.expire(cayuga.START * _US)
     given = []
     for number, (at, values, k) in enumerate(every):
-        time_us, own = at * _US, []
-        for tap, name, index in ((0, "k", starts), (1, "l", follows)):
-            texts, nodes = {name: [str(k)]}, {name: 2}
-            row = Row(*(number, number, number, time_us, time_us, str(number), 1), nodes, texts)
+        own = []
+        for tap in range(2):
+            row = _row(tap, number, at, k)
             for attribute, value in enumerate(values):
-                owners = index.get((attribute, value))
-                if owners:
-                    own.append(
-                        (
-                            taps.setdefault((tap, attribute, value), _Tap(attribute, tap, owners)),
-                            row,
-                        )
-                    )
+                to = channels.get((tap, attribute, value))
+                if to is not None:
+                    own.append((attribute, to, tap, row))
         given.append(own)
     with frozen():
         found, begun = 0, time.process_time()
         for first in range(0, len(given), size):
             touched = set()
             for own in given[first : first + size]:
-                for to, row in own:
-                    if to.channel is None:
-                        to.channel = Channel(to.owners)
-                    groups[to.attribute].offer(to.channel, to.place, row)
-                    touched.add(to.attribute)
+                for attribute, to, tap, row in own:
+                    groups[attribute].offer(to, tap, row)
+                    touched.add(attribute)
             watermark = every[min(first + size, len(every)) - 1][0] * _US
             for attribute in touched:
                 found += len(groups[attribute].decided(watermark))
@@ -88,6 +80,13 @@ def step(
                     group.expire(watermark)
         taken = time.process_time() - begun
     return taken, found
+
+
+def _row(tap: int, number: int, at: int, k: int) -> Row:
+    """What a block takes of an event: the first one binds k, the second one l."""
+    name = "kl"[tap]
+    end = at * _US
+    return Row(number, number, number, end, end, str(number), 1, {name: 2}, {name: [str(k)]})
 
 
 def from_xml(texts: Sequence[str], documents: Sequence[Document]) -> tuple[float, float, int]:

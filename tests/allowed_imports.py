@@ -236,7 +236,7 @@ LIBRARIES = {
     "broker.cluster": {"numpy", "obstore", "pyarrow"},
     "broker.join": {"numpy", "pyarrow", "xxhash"},
     "broker.planner": {"numpy"},
-    "broker.pattern": set(),
+    "broker.pattern": {"numpy"},
     "broker.standing": set(),
     "broker.why": set(),
     "broker.local": set(),

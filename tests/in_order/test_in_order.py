@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from broker.model import UNBOUNDED
+from broker.pattern.in_order import noted, takers
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
 from broker.pattern.in_order.member import Member
@@ -78,7 +79,7 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
         return found
 
     together = made()
-    channels: dict[tuple[int, ...], Channel] = {}
+    channels: dict[tuple[int, tuple[int, ...]], Channel] = {}
     common: Known = []
     general = [Standing(query.plan, None, 10**9) for _ in range(QUERIES)]
     known: list[Known] = [[] for _ in range(QUERIES)]
@@ -112,9 +113,9 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
             if all_take:
                 common.append((place, row))
             owners = (ALL,) if all_take else tuple(takes)
-            if owners not in channels:
-                channels[owners] = Channel([*owners])
-            together.offer(channels[owners], place, row)
+            if (place, owners) not in channels:
+                channels[place, owners] = Channel([*owners])
+            together.offer(channels[place, owners], place, row)
             for n in knows if all_take else takes:
                 known[n].append((place, row))
                 pending[n].append((place, row))
@@ -159,6 +160,18 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
     return matches
 
 
+@pytest.fixture(params=["one by one", "in columns"])
+def sifts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes to many queries is looked at one by one, as it is for few documents, or always in
+    columns; and channels to which nothing comes for a while are always forgotten."""
+    if request.param == "in columns":
+        monkeypatch.setattr(noted, "_MANY", 1)
+        monkeypatch.setattr(noted, "_CONCERN", 0)
+        monkeypatch.setattr(noted, "_HEAT", 0)
+        monkeypatch.setattr(takers, "_STALE", -(10**9))
+
+
+@pytest.mark.usefixtures("sifts")
 @pytest.mark.parametrize("several", [False, True], ids=["each", "several"])
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("start", seeds(1, 75))

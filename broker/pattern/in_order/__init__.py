@@ -10,6 +10,8 @@ shape.
     owned.py       what waits for all queries of a form
     partitions.py  the same by what it has in PARTITION BY
     deferred.py    what comes to many queries before their last block, noted once
+    noted.py       the same in columns, where no value ties the blocks; batches are sifted
+    takers.py      which queries take what, by numbers
     following.py   NEXT, and chains of it
     iterating.py   FOLD
     common.py      iterations that take the same documents, kept once

@@ -15,15 +15,17 @@ _PARTS = 1_000
 
 
 class Channel:
-    """The queries `owners`, and a log of what came to them and was only noted. Where documents are
-    found by a value, each value has a log in `by`. Before `events` there were some that have
+    """The queries `owners`, of which one block takes the same documents. It has a `number` where
+    `noted.py` notes these, else a log of what came to them and was only noted; where documents are
+    found by a value, each value has one in `by`. Before `events` there were some that have
     `gone`; of all these each query has `had` so many, or all of them. `parts` are channels of some
     of the queries, as some documents are not for all."""
 
-    __slots__ = ("by", "events", "gone", "had", "owners", "parts")
+    __slots__ = ("by", "events", "gone", "had", "number", "owners", "parts")
 
     def __init__(self, owners: list[int]) -> None:
         self.owners = owners
+        self.number = -1
         self.events: list[Offered] | None = None
         self.by: dict[object, Channel] | None = None
         self.gone = 0

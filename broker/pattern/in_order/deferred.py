@@ -12,7 +12,6 @@ alone for which something waits, or is in a log and came before.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from typing import Any
 
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.events import Event, Reader, tie_of
@@ -35,7 +34,7 @@ def last_place(form: Form, kept: Window) -> int:
     return len(form.leaves) - 1
 
 
-def _is_by_value(form: Form) -> bool:
+def is_by_value(form: Form) -> bool:
     """Whether the documents of a match have one value, by which all of them are found."""
     match form:
         case Listed():
@@ -61,7 +60,7 @@ class Deferred:
         self.last = last_place(form, kept)
         self._kept = kept
         self._readers = {reader.place: reader for reader in readers}
-        self._by_value = _is_by_value(form)
+        self._by_value = is_by_value(form)
         self._at_once = isinstance(form, Listed)
         self._latest = -FOR_EVER
         """The latest beginning of a document for the last block; of lists, which look both ways."""
@@ -171,14 +170,7 @@ class Deferred:
     ) -> list[Event]:
         """The events of a query among these by query and channel, of which it is in some; they are
         not noted yet."""
-        since = self._from.get(owner, 0)
-        found: list[Any] = [*events.get(owner, ())]
-        for channel in channels:
-            for event in events[channel]:
-                if event[1] > since:
-                    found.append(self._readers[event[2]].for_owner(event, owner))
-        found.sort()
-        return found
+        return own_of(owner, events, channels, self._readers, self._from.get(owner, 0))
 
     def _not_had(self, owner: int, value: object, start: int = FOR_EVER) -> list[Event]:
         """What there is of a value in the logs of a query that it has not had, which it has then;
@@ -229,3 +221,21 @@ class Deferred:
         if self._from:
             since = min([event[1] for event in pending], default=FOR_EVER)
             self._from = {o: at for o, at in self._from.items() if o in self._of or at >= since}
+
+
+def own_of(
+    owner: int,
+    events: Mapping[int | Channel, Sequence[Offered]],
+    channels: Iterable[Channel],
+    readers: Mapping[int, Reader],
+    since: int,
+) -> list[Event]:
+    """The events of a query among these by query and channel, of which it is in some, that came
+    behind an arrival."""
+    found: list[Event] = [*events.get(owner, ())]
+    for channel in channels:
+        for event in events[channel]:
+            if event[1] > since:
+                found.append(readers[event[2]].for_owner(event, owner))
+    found.sort()
+    return found

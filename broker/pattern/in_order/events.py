@@ -38,15 +38,15 @@ class Reader:
     """Reads what a form asks of the rows of one of its blocks: once, for all queries. Without a
     `leaf` it is no block, but what concerns runs of all of them."""
 
-    __slots__ = ("_number", "_path", "_stage", "_starts", "_tests", "place")
+    __slots__ = ("_number", "_path", "_stage", "place", "starts", "tests")
 
     def __init__(self, form: Form, place: int, leaf: Leaf | None) -> None:
         self.place = place
-        self._starts = place == SECOND and isinstance(form, Lacking | Grouping)
+        self.starts = place == SECOND and isinstance(form, Lacking | Grouping)
         self._stage = place - 1 if place > 1 and isinstance(form, Following) else 0
         self._path: str | None = None
         self._number: Number | None = None
-        self._tests: Sequence[Test] = []
+        self.tests: Sequence[Test] = []
         if leaf is None:
             return
         alone: Sequence[Conjunct] = leaf.conjuncts
@@ -61,28 +61,30 @@ class Reader:
             tie = tie_of(form, asked)
             self._path = None if tie is None else tie.comes if place else tie.waits
             self._number = _first(form, asked, place)
-        self._tests = [test_of(each, leaf.variables) for each in alone]
+        self.tests = [test_of(each, leaf.variables) for each in alone]
 
     def read(self, owner: int, arrival: int, row: Row) -> Event | None:
         """The event that a row is for a query; None for what no match contains."""
-        for test in self._tests:
-            if not test(row):
-                return None
+        return self.event(owner, arrival, row) if self.passes(row) else None
+
+    def passes(self, row: Row) -> bool:
+        """Whether what is asked of a document alone holds."""
+        return not self.tests or all(test(row) for test in self.tests)
+
+    def event(self, owner: int, arrival: int, row: Row) -> Event:
+        """The event that a row is for a query, for which what is asked of it alone holds."""
         path, of = self._path, self._number
         key: Key = owner
         if path is not None or self._stage:
             key = key_of(owner, None if path is None else row.values[path][0], self._stage)
-        time = row.start if self._starts else row.end
+        time = row.start if self.starts else row.end
         return (time, arrival, self.place, owner, key, 0.0 if of is None else of(row), row)
 
-    def offered(self, to: Channel, arrival: int, row: Row) -> Offered | None:
-        """The event that a row is for a channel; None for what no match contains."""
-        for test in self._tests:
-            if not test(row):
-                return None
+    def offered(self, to: Channel, arrival: int, row: Row) -> Offered:
+        """The event that a row is for a channel, for which what is asked of it alone holds."""
         path = self._path
         value = None if path is None else row.values[path][0]
-        return (row.start if self._starts else row.end, arrival, self.place, to, value, 0.0, row)
+        return (row.start if self.starts else row.end, arrival, self.place, to, value, 0.0, row)
 
     def for_owner(self, event: Offered, owner: int) -> Event:
         """The event of a channel for one of its queries."""

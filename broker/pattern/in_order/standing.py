@@ -14,9 +14,9 @@ from typing import Any
 
 from broker.pattern.in_order.asleep import Asleep
 from broker.pattern.in_order.channels import Channel, Offered
-from broker.pattern.in_order.deferred import Deferred
 from broker.pattern.in_order.distinct import distinct
 from broker.pattern.in_order.events import ALL, Candidate, Event
+from broker.pattern.in_order.noted import Noted, deferred_of
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_beyond, due_from
@@ -55,40 +55,54 @@ class Together:
         self._takers: dict[int, list[Channel]] = {}
         """By query its channels among these."""
         self.asleep = Asleep()
-        self._deferred = Deferred(shared.form, shared.plan.kept, shared.readers.values())
+        self._deferred = deferred_of(shared.form, shared.plan.kept, shared.readers.values())
+        self._noted = self._deferred if isinstance(self._deferred, Noted) else None
         self._keeping = Keeping(shared.plan, known) if looks_at_several(shared.plan) else None
 
     def join(self, owner: int, first_doc: int) -> None:
         """A query comes that knows documents from a number on."""
         self._since[owner] = first_doc
+        if self._noted is not None:
+            self._noted.join(owner)
 
     def leave(self, owner: int) -> None:
         """A query goes."""
         self.drop((owner,))
+        if self._noted is not None:
+            self._noted.leave(owner)
         del self._since[owner]
 
     def offer(self, to: Channel, tap: int, row: Row) -> None:
-        """A row that queries take, or ALL of them, of a tap by its place in the plan. Those of one
-        document come in the order of their nodes."""
-        reader, owners = self.shared.readers[tap], to.owners
+        """A row that queries take, or ALL of them, of a tap by its place in the plan, which is the
+        same for all rows of a channel. Those of one document come in the order of their nodes."""
+        noted, reader = self._noted, self.shared.readers[tap]
+        try:
+            if reader.tests and not reader.passes(row):
+                return
+        except TooMuch:
+            self.give_up(to.owners)
+            return
+        if noted is not None and noted.sifts:
+            number = to.number
+            noted.numbers.append(number if number >= 0 else noted.enter(to, reader.place))
+            noted.rows.append(row)
+            return
         self._arrival += 1
+        owners = to.owners
         # What waits for one query that goes on anyhow is not worth noting.
         alone = len(owners) == 1 and owners[0] in self._waiting
-        event: Offered | None
-        try:
-            if alone:
-                event = reader.read(owners[0], self._arrival, row)
-            else:
-                event = reader.offered(to, self._arrival, row)
-        except TooMuch:
-            self.give_up(owners)
-            return
-        if event is None:
-            return
-        if alone or self._deferred.last:
-            self._arrived.append(event)
+        if self._deferred.last and not alone:
+            self._arrived.append(reader.offered(to, self._arrival, row))
         else:
-            self._arrived += [reader.for_owner(event, owner) for owner in owners]
+            self._arrived += [reader.event(owner, self._arrival, row) for owner in owners]
+
+    def _rows(self) -> list[Offered]:
+        """All rows that it has not looked at, as events."""
+        if self._noted is not None:
+            new = self._noted.offered(self._arrival + 1)
+            self._arrival += len(new)
+            self._arrived += new
+        return self._arrived
 
     def give_up(self, owners: Iterable[int]) -> None:
         """Queries have more to try than they may."""
@@ -100,11 +114,11 @@ class Together:
 
     def withdraw(self) -> None:
         """Forget the rows that it has not looked at."""
-        self._arrived = []
+        self._rows().clear()
 
     def __bool__(self) -> bool:
         """Whether there are rows that it has not looked at."""
-        return bool(self._arrived)
+        return bool(self._arrived or (self._noted is not None and self._noted.rows))
 
     # -- advancing -----------------------------------------------------------------------------
 
@@ -124,10 +138,12 @@ class Together:
         """The candidates of what is decided now; see `advance`."""
         if self.watermark is None or (watermark is not None and self.watermark < watermark):
             self.watermark = watermark
-        ready: Sequence[Any] = self._ready()
-        if self._deferred.last:
-            ready = self._deferred.given(ready, self._waiting)
-        self._arrived = []
+        ready: Sequence[Any] | None = None if begins else self._in_order()
+        if ready is None:
+            ready = self._ready()
+            if self._deferred.last:
+                ready = self._deferred.given(ready, self._waiting)
+            self._arrived = []
         found: list[Candidate] = []
         if begins is None:
             self._matcher.take(ready, found)
@@ -144,6 +160,17 @@ class Together:
             self._matcher.settle(self.watermark, found)
         return found
 
+    def _in_order(self) -> list[Event] | None:
+        """What is decided now, if all of it was offered in order; None if not."""
+        now, noted, future = self.watermark, self._noted, self._future
+        if noted is None or now is None or self._arrived or not noted.rows:
+            return None
+        if future and future[0][0] <= now:
+            return None
+        first = self._arrival + 1
+        self._arrival += len(noted.rows)
+        return noted.decided(first, now, self._waiting)
+
     def _with(self, own: list[Event], common: list[Event], owner: int) -> list[Event]:
         """The events of a query, with those that concern all, in the order of time."""
         if not common:
@@ -157,6 +184,7 @@ class Together:
         if self.shared.at_once:
             return self._arrived
         self._waits = None
+        self._rows()
         now, future = self.watermark, self._future
         if now is None:
             for event in self._arrived:
@@ -224,7 +252,7 @@ class Together:
         self._leave_rows(arrived.keys())
         if common:
             self._forget((ALL,))
-        others, self._arrived = self._arrived, []
+        others, self._arrived = self._rows(), []
         everybody = Channel([ALL])
         for tap, several in common.items():
             for row in several:
@@ -250,7 +278,7 @@ class Together:
     def wake(self, owner: int, arrived: Arrived) -> None:
         """Take the rows of a query that was asleep: what is decided of them was published before,
         and nothing else of it has been decided since."""
-        others, self._arrived = self._arrived, []
+        others, self._arrived = self._rows(), []
         for tap, several in arrived.items():
             self._offer_all(owner, tap, several)
         rows, self._arrived, self._waits = self._arrived, others, None
@@ -283,6 +311,9 @@ class Together:
     def _offer_all(self, owner: int, tap: int, rows: Sequence[Row]) -> None:
         """Rows that one query takes, of a tap."""
         read = self.shared.readers[tap].read
+        if self._noted is not None:
+            self._rows()
+            self._noted.go_on(owner)
         if self.shared.readers[tap].place == self._deferred.last:
             self._deferred.saw(rows)
         try:
@@ -302,6 +333,7 @@ class Together:
 
     def _leave_rows(self, owners: Collection[int]) -> None:
         """Forget the rows of queries, and what waits with them."""
+        self._rows()
         for owner in owners:
             self._matcher.drop(owner)
             self._deferred.forget(owner, self._arrival)
@@ -309,7 +341,7 @@ class Together:
 
     def _forget(self, owners: Collection[int]) -> None:
         """Forget the rows that are not decided."""
-        self._arrived = [event for event in self._arrived if event[3] not in owners]
+        self._arrived = [event for event in self._rows() if event[3] not in owners]
         # What is sorted is a heap.
         self._future = sorted([event for event in self._future if event[3] not in owners])
         self._waits = None
@@ -329,7 +361,7 @@ class Together:
         """Drop what no match can contain any more."""
         if watermark is not None:
             self._matcher.expire(watermark)
-            pending = [*self._arrived, *self._future]
+            pending = [*self._rows(), *self._future]
             self._deferred.expire(watermark, pending)
             if self._keeping is not None:
                 self._keeping.expire(watermark)

@@ -1,0 +1,414 @@
+"""What comes to many queries before their last block, noted once, in columns; and which queries a
+document for the last block may concern.
+
+It is what `deferred.py` is for patterns whose documents are not found by a value. Of very many
+queries hardly any has something that came before; these are told from all others by columns, a
+batch of documents at once, as most of what it costs to look at queries one by one is memory that is
+in no cache. What is left out can be in no match. What is left in comes to the matcher in the order
+of time, as if nothing had been left out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from broker.pattern.in_order.channels import Channel, Offered
+from broker.pattern.in_order.deferred import Deferred, is_by_value, last_place, own_of
+from broker.pattern.in_order.events import Event, Reader
+from broker.pattern.in_order.forms import Form
+from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.in_order.list_forms import Listed
+from broker.pattern.in_order.takers import Numbers, Takers
+from broker.pattern.instances import Row
+from broker.pattern.plan import Window
+
+_MANY = 48
+"""So many documents are looked at in columns; fewer are looked at one by one."""
+
+_CONCERN = 2
+"""So many times what concerns a query are few of all that came."""
+
+_HEAT = 64
+"""How much of late says whether most of what comes concerns nobody."""
+
+_PART = 8
+"""What is over is dropped when it is so much of all that is noted."""
+
+_MOST = 2_000
+"""Not more at once, as what came before one of them is looked for among all of them."""
+
+
+class Noted:
+    """By the slot of a query `_first` is the earliest end of what came for its first block and it
+    has not had, or earlier; `FOR_EVER` if nothing did, and `-FOR_EVER` if something may wait. It
+    has `_had` what was noted before a position. By the number of a channel `_heads` is the position
+    of what was noted last for it, and of each the one `_before` it. `_gone` were dropped.
+
+    `numbers` and `rows` are of documents that nobody has looked at yet, one behind the other: those
+    of their channels, and theirs."""
+
+    def __init__(self, last: int, kept: Window, readers: Iterable[Reader]) -> None:
+        self.last = last
+        self._kept = kept
+        self._readers = {reader.place: reader for reader in readers}
+        self._starting = self._readers[last].starts
+        self.takers = Takers(last)
+        self._from: dict[int, int] = {}
+        """By query, the arrival up to which it has had everything."""
+        self._first = array("q")
+        self._had = array("q")
+        self._heads = array("q")
+        self._rows: list[Row] = []
+        self._ends = array("q")
+        self._arrivals = array("q")
+        self._places = array("q")
+        self._numbers = array("q")
+        self._before = array("q")
+        self._gone = 0
+        self.numbers = array("q")
+        self.rows: list[Row] = []
+        self._heat = 0
+        """More than 0 if of late most of what came was given to a query."""
+        self.sifts = True
+        """Whether most of what comes concerns nobody, so that it is worth while to sift it."""
+
+    def join(self, owner: int) -> None:
+        """A query comes."""
+        self.takers.join(owner)
+        self._first.append(FOR_EVER)
+        self._had.append(0)
+
+    def leave(self, owner: int) -> None:
+        """A query goes."""
+        del self.takers.slot[owner]
+
+    def enter(self, channel: Channel, place: int) -> int:
+        """The number of a channel for the block at a place, which it has from now on."""
+        if channel.number < 0:
+            self._heads.append(-1)
+            self.takers.enter(channel, place)
+        return channel.number
+
+    def go_on(self, owner: int) -> None:
+        """Something may wait for a query."""
+        slot = self.takers.slot.get(owner)
+        if slot is not None:
+            self._first[slot] = -FOR_EVER
+
+    def forget(self, owner: int, arrival: int) -> None:
+        """A query has had, in another way, all that came up to now."""
+        slot = self.takers.slot.get(owner)
+        if slot is not None:
+            self._from[owner] = arrival
+            self._had[slot] = self._gone + len(self._rows)
+
+    def saw(self, rows: Iterable[Row]) -> None:
+        """Documents come for the last block; only lists look both ways."""
+
+    def _warm(self, given: int, came: int) -> None:
+        """So much was given, of so much that came."""
+        heat = self._heat + 2 * given - came
+        self._heat = _HEAT if heat > _HEAT else -_HEAT if heat < -_HEAT else heat
+        self.sifts = heat <= 0
+
+    # -- what has come -----------------------------------------------------------------------------
+
+    def offered(self, arrival: int) -> list[Offered]:
+        """Documents that nobody has looked at, the first of which arrived then, as events."""
+        if not self.rows:
+            return []
+        channels, places, readers = self.takers.channels, self.takers.places, self._readers
+        return [
+            readers[places[number]].offered(channels[number], at, row)
+            for at, (number, row) in enumerate(zip(*self._taken(), strict=True), arrival)
+        ]
+
+    def _taken(self) -> tuple[array[int], list[Row]]:
+        taken = self.numbers, self.rows
+        self.numbers, self.rows = array("q"), []
+        return taken
+
+    def decided(self, arrival: int, now: int, waiting: Container[int]) -> list[Event] | None:
+        """What is decided at a time of documents that nobody has looked at, the first of which
+        arrived then; None, and nothing happens, if that is not all, or they are in no order. See
+        `given`."""
+        if len(self.rows) >= _MANY and self.sifts:
+            sifted = self._sifted(arrival, now, waiting)
+            if sifted is not None:
+                return sifted
+        last, places = self.last, self.takers.places
+        times = [row.end for row in self.rows]
+        if self._starting:
+            for n, number in enumerate(self.numbers):
+                if places[number] == last:
+                    times[n] = self.rows[n].start
+        if max(times) > now or (len(times) > 1 and times != sorted(times)):
+            return None
+        found: list[Event] = []
+        gave: set[int] = set()
+        takers, first, count = self.takers, self._first, len(self.rows)
+        for at, (number, row) in enumerate(zip(*self._taken(), strict=True), arrival):
+            slots = takers.slots(number)
+            if places[number] == last:
+                start = row.start
+                for slot in slots:
+                    if first[slot] < start:
+                        self._look(slot, at, row, FOR_EVER, waiting, gave, found)
+            else:
+                self._note(number, slots, places[number], at, row)
+        self._warm(len(found), count)
+        return found
+
+    def given(self, ready: Sequence[Offered], waiting: Container[int]) -> list[Event]:
+        """What is decided now, of which noted events come only to queries to which others come, and
+        before them; `waiting` are those for which something waits."""
+        found: list[Event] = []
+        gave: set[int] = set()
+        takers, first, last = self.takers, self._first, self.last
+        earlier, heads, had = takers.one_earlier, self._heads, self._had
+        for event in ready:
+            owner = event[3]
+            if type(owner) is int:
+                slot = takers.slot.get(owner)
+                if slot is not None:
+                    number = earlier[slot]
+                    if number == -2 or (number >= 0 and heads[number] >= had[slot]):
+                        noted = self._not_had(slot)
+                        if noted:
+                            self._give(owner, slot, noted, found)
+                    first[slot] = -FOR_EVER
+                gave.add(owner)
+                found.append(event)
+            elif event[2] < last:
+                number = self.enter(event[3], event[2])
+                self._note(number, takers.slots(number), event[2], event[1], event[-1])
+            else:
+                start = event[-1].start
+                for slot in takers.slots(self.enter(event[3], event[2])):
+                    if first[slot] < start:
+                        self._look(slot, event[1], event[-1], FOR_EVER, waiting, gave, found)
+        self._warm(len(found), len(ready))
+        return found
+
+    def _note(self, number: int, slots: Iterable[int], place: int, arrival: int, row: Row) -> None:
+        end = row.end
+        if not place:
+            first = self._first
+            for slot in slots:
+                if end < first[slot]:
+                    first[slot] = end
+        self._rows.append(row)
+        self._ends.append(end)
+        self._arrivals.append(arrival)
+        self._places.append(place)
+        self._numbers.append(number)
+        self._before.append(self._heads[number])
+        self._heads[number] = self._gone + len(self._rows) - 1
+
+    # -- in columns --------------------------------------------------------------------------------
+
+    def _sifted(self, arrival: int, now: int, waiting: Container[int]) -> list[Event] | None:
+        """The same, if few of them concern a query; they need not be in order."""
+        rows, count = self.rows, len(self.rows)
+        if count > _MOST:
+            return None
+        numbers = np.frombuffer(self.numbers, np.int64)
+        places = np.frombuffer(self.takers.places, np.int64)[numbers]
+        ends = np.array([row.end for row in rows])
+        starts = np.array([row.start for row in rows])
+        times = np.where(places == self.last, starts, ends) if self._starting else ends
+        if times.max() > now:
+            return None
+        arrivals = np.arange(arrival, arrival + count)
+        if (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            numbers, places, ends, starts = (a[order] for a in (numbers, places, ends, starts))
+            arrivals, rows = arrivals[order], [rows[n] for n in order.tolist()]
+        expanded = self.takers.expanded(numbers)
+        if expanded is None:
+            return None
+        slots, which = expanded
+        place = places[which]
+        first = np.frombuffer(self._first, np.int64)
+        own, of = slots[place == 0], which[place == 0]
+        np.minimum.at(first, own, ends[of])
+        may = (place == self.last) & (first[slots] < starts[which])
+        slots, which = slots[may], which[may]
+        if _CONCERN * len(slots) > count:
+            self._warm(len(slots), count)
+            return None
+        self._taken()
+        notes = np.flatnonzero(places < self.last)
+        marks = self._gone + len(self._rows) + np.searchsorted(notes, which)
+        self._note_all(numbers[notes])
+        self._rows += [rows[n] for n in notes.tolist()]
+        self._arrivals.frombytes(arrivals[notes].tobytes())
+        self._ends.frombytes(ends[notes].tobytes())
+        self._places.frombytes(places[notes].tobytes())
+        self._numbers.frombytes(numbers[notes].tobytes())
+        found: list[Event] = []
+        gave: set[int] = set()
+        pairs = (slots.tolist(), which.tolist(), arrivals[which].tolist(), marks.tolist())
+        for slot, n, at, mark in zip(*pairs, strict=True):
+            self._look(slot, at, rows[n], mark, waiting, gave, found)
+        self._warm(len(found), count)
+        return found
+
+    def _note_all(self, numbers: Numbers) -> None:
+        """Note one document after the other for the channels of these numbers."""
+        heads = np.frombuffer(self._heads, np.int64)
+        positions = self._gone + len(self._rows) + np.arange(len(numbers))
+        by_channel = np.argsort(numbers, kind="stable")
+        ordered = numbers[by_channel]
+        before = heads[ordered]
+        same = np.flatnonzero(ordered[1:] == ordered[:-1])
+        before[same + 1] = positions[by_channel[same]]
+        found = np.empty_like(before)
+        found[by_channel] = before
+        heads[numbers] = positions
+        self._before.frombytes(found.tobytes())
+
+    # -- a query -----------------------------------------------------------------------------------
+
+    def _not_had(self, slot: int, mark: int = FOR_EVER) -> Sequence[int]:
+        """The positions of what is noted for a query before a mark and it has not had."""
+        before, gone, since = self._before, self._gone, self._had[slot]
+        if since < gone:
+            since = gone
+        several, heads = self.takers.earlier(slot), self._heads
+        for number in several:
+            if heads[number] >= since:
+                break
+        else:
+            return ()
+        found: list[int] = []
+        for number in several:
+            at = heads[number]
+            while at >= since:
+                if at < mark:
+                    found.append(at)
+                at = before[at - gone]
+        if len(several) > 1:
+            found.sort()
+        else:
+            found.reverse()
+        return found
+
+    def _look(
+        self,
+        slot: int,
+        arrival: int,
+        row: Row,
+        mark: int,
+        waiting: Container[int],
+        gave: set[int],
+        found: list[Event],
+    ) -> None:
+        """Give a document for the last block to a query, with what was noted before a mark, if it
+        may complete something: `gave` are those that something was given to now."""
+        owner = self.takers.owners[slot]
+        noted = self._not_had(slot, mark)
+        if self._first[slot] != -FOR_EVER or not (owner in waiting or owner in gave):
+            ends, places, gone, start = self._ends, self._places, self._gone, row.start
+            for at in noted:
+                if ends[at - gone] < start and not places[at - gone]:
+                    break
+            else:
+                self._wait(slot)
+                return
+        gave.add(owner)
+        self._give(owner, slot, noted, found)
+        if not self._from or arrival > self._from.get(owner, 0):
+            found.append(self._readers[self.last].event(owner, arrival, row))
+
+    def _wait(self, slot: int) -> None:
+        """Nothing waits for a query but what is noted."""
+        noted = [at - self._gone for at in self._not_had(slot)]
+        begun = [at for at in noted if not self._places[at]]
+        self._first[slot] = min([self._ends[at] for at in begun], default=FOR_EVER)
+
+    def _give(self, owner: int, slot: int, noted: Sequence[int], found: list[Event]) -> None:
+        """Give a query what is noted at positions, before which it has had everything."""
+        self._first[slot] = -FOR_EVER
+        if not noted:
+            return
+        self._had[slot] = noted[-1] + 1
+        since = self._from.get(owner, 0) if self._from else 0
+        for at in noted:
+            at -= self._gone
+            arrival = self._arrivals[at]
+            if arrival > since:
+                found.append(self._readers[self._places[at]].event(owner, arrival, self._rows[at]))
+
+    def rest(self, owner: int) -> list[Event]:
+        """All that a query has not had, which it has then."""
+        found: list[Event] = []
+        slot = self.takers.slot.get(owner)
+        if slot is not None:
+            noted = self._not_had(slot)
+            if noted:
+                self._give(owner, slot, noted, found)
+        return found
+
+    def own(
+        self,
+        owner: int,
+        events: Mapping[int | Channel, Sequence[Offered]],
+        channels: Iterable[Channel],
+    ) -> list[Event]:
+        """The events of a query among these by query and channel, of which it is in some; they are
+        not noted yet."""
+        return own_of(owner, events, channels, self._readers, self._from.get(owner, 0))
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def expire(self, watermark: int, pending: Collection[Offered]) -> None:
+        """Drop what no match can contain any more; `pending` are not noted yet."""
+        horizon = -FOR_EVER if self._kept is None else watermark - self._kept
+        if self._rows and self._ends[len(self._rows) // _PART] < horizon:
+            self._drop(horizon)
+        if self._from:
+            since = min([*[event[1] for event in pending], *self._arrivals], default=FOR_EVER)
+            self._from = {owner: at for owner, at in self._from.items() if at >= since}
+        heads, gone = self._heads, self._gone
+        kept = self.takers.forget(lambda number: heads[number] >= gone)
+        if kept is not None:
+            self._heads = array("q", [heads[number] for number in kept])
+            new = {number: place for place, number in enumerate(kept)}
+            self._numbers = array("q", [new[number] for number in self._numbers])
+
+    def _drop(self, horizon: int) -> None:
+        """Drop what ended before a time, but for what is behind something else. Queries that had it
+        wait for nothing, or for what is left."""
+        alive = np.frombuffer(self._ends, np.int64) >= horizon
+        count = int(alive.argmax()) if alive.any() else len(alive)
+        del alive
+        for column in (self._ends, self._arrivals, self._places, self._numbers, self._before):
+            del column[:count]
+        del self._rows[:count]
+        self._gone += count
+        first = np.frombuffer(self._first, np.int64)
+        old = (first < horizon) & (first != -FOR_EVER)
+        first[old] = FOR_EVER
+        ends, places = np.frombuffer(self._ends, np.int64), np.frombuffer(self._places, np.int64)
+        numbers = np.frombuffer(self._numbers, np.int64)
+        for since in range(0, len(ends), _MOST):
+            part = slice(since, since + _MOST)
+            expanded = self.takers.expanded(numbers[part])
+            if expanded is None:
+                first[old] = -FOR_EVER  # which is found out when a document comes
+                return
+            slots, which = expanded
+            own = old[slots] & (places[part][which] == 0)
+            np.minimum.at(first, slots[own], ends[part][which[own]])
+
+
+def deferred_of(form: Form, kept: Window, readers: Iterable[Reader]) -> Deferred | Noted:
+    """What notes what comes to queries of a form before their last block."""
+    last = last_place(form, kept)
+    if last and not isinstance(form, Listed) and not is_by_value(form):
+        return Noted(last, kept, readers)
+    return Deferred(form, kept, readers)

@@ -1,0 +1,141 @@
+"""What comes to very many queries is sifted in batches: the matches are those that are found where
+it is looked at one by one, also with documents of the same time, and as queries come and go."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from broker.pattern.in_order import noted
+from broker.pattern.in_order.channels import Channel
+from broker.pattern.in_order.noted import Noted
+from broker.pattern.in_order.standing import Together
+from broker.pattern.in_order.takers import Numbers
+from broker.pattern.instances import Row
+from broker.query.patterns import pattern_query
+from xscl import check, parse
+
+_US = 1_000_000
+_QUERIES = 600
+_VALUES = 200
+TEXTS = {
+    "NEXT": "S/q[./s = 'A'][./p->a] NEXT {b > a, 50 s} S/q[./s = 'B'][./p->b]",
+    "FOLD": "S/q[./s = 'A'][./p->a] FOLD {, b > prev(b, a)} S/q[./s = 'B'][./p->b]"
+    " WHERE count(b) >= 2 WITHIN 50 s",
+    "NOT": "S/q[./s = 'A'][./p->a] FOLLOWED BY {50 s} NOT S/q[./s = 'C'][./p->c]"
+    " FOLLOWED BY {50 s} S/q[./s = 'B'][./p->b] WHERE c > a",
+    "group": "S/q[./s = 'A'][./p->a] FOLLOWED BY {50 s} (S/q[./s = 'C'][./p->c])+"
+    " FOLLOWED BY {50 s} S/q[./s = 'B'][./p->b]",
+}
+Offer = tuple[int, int, Row]
+"""A constant, the place of a tap, and a row."""
+
+
+def together(text: str) -> Together:
+    (query,) = check([parse(text)]).queries
+    shared = pattern_query(query).ordered
+    assert shared is not None
+    return Together(shared, 10**9)
+
+
+def row(standing: Together, tap: int, number: int, start: int, end: int, price: int) -> Row:
+    paths = standing.shared.plan.taps[tap].paths
+    return Row(
+        *(number, number, number, start * _US, end * _US, f"{number:05}", 1),
+        dict.fromkeys(paths, 3),
+        {path: [str(price)] for path in paths},
+    )
+
+
+def offers(random: Random, standing: Together, count: int) -> list[list[Offer]]:
+    """What comes in batches: in any order within a batch, with equal times, and some documents that
+    last longer."""
+    found: list[list[Offer]] = []
+    taps = sorted(standing.shared.readers)
+    number = at = 0
+    while number < count:
+        at += 3
+        batch = []
+        for _ in range(random.choice((1, 60, 120))):
+            end = at + random.randrange(3)
+            start = end - random.choice((0, 0, 2))
+            number += 1
+            for tap in random.sample(taps, random.choice((1, 1, 2))):
+                price = random.randrange(10)
+                made = row(standing, tap, number, start, end, price)
+                batch.append((random.randrange(_VALUES), tap, made))
+        found.append(batch)
+    return found
+
+
+def matches(text: str, seed: int) -> list[object]:
+    """The matches of queries that go, one after the other."""
+    random = Random(seed)
+    standing = together(text)
+    alive = {n: random.randrange(_VALUES) for n in range(_QUERIES)}
+    for n in alive:
+        standing.join(n, 0)
+    channels: dict[tuple[int, int], Channel] = {}
+    found: list[object] = []
+    for batch in offers(random, standing, 2_500):
+        if random.random() < 0.2:
+            gone = random.choice([*alive])
+            value = alive.pop(gone)
+            channels = {key: channel for key, channel in channels.items() if key[0] != value}
+            standing.leave(gone)
+        for value, tap, made in batch:
+            owners = [n for n, own in alive.items() if own == value]
+            if owners:
+                standing.offer(channels.setdefault((value, tap), Channel(owners)), tap, made)
+        latest = max([made.end for _, _, made in batch])
+        decided = standing.advance(latest - random.choice((0, 0, _US)))
+        for owner, published in sorted(decided.items()):
+            assert published is not None
+            found += [(owner, [each.doc for each in p.instance.rows]) for p in published]
+        if random.random() < 0.2:
+            standing.expire(latest - _US)
+    return found
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_sifted_loses_no_match(
+    text: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(noted, "_MANY", 10**9)
+        one_by_one = matches(text, seed)
+    assert one_by_one
+    assert matches(text, seed) == one_by_one
+    sifted = []
+    note_all = Noted._note_all
+
+    def noting(self: Noted, numbers: Numbers) -> None:
+        sifted.append(len(numbers))
+        note_all(self, numbers)
+
+    monkeypatch.setattr(Noted, "_note_all", noting)
+    monkeypatch.setattr(noted, "_CONCERN", 0)
+    monkeypatch.setattr(noted, "_HEAT", 0)
+    assert matches(text, seed) == one_by_one
+    assert sum(sifted) > 100
+
+
+@pytest.mark.parametrize("goes", [False, True], ids=["made again", "gone"])
+def test_what_has_come_and_is_not_looked_at_comes_once(goes: bool) -> None:
+    """One of two queries is made again of its rows, or goes, when the first one has come."""
+    standing = together(TEXTS["NEXT"])
+    for n in (0, 1):
+        standing.join(n, 0)
+    first, second = Channel([0, 1]), Channel([1] if goes else [0, 1])
+    standing.advance_to(0)
+    begun = row(standing, 0, 1, 1, 1, 5)
+    standing.offer(first, 0, begun)
+    if goes:
+        standing.leave(0)
+    else:
+        standing.again({0: {0: [begun]}}, {})
+    standing.offer(second, 1, row(standing, 1, 2, 2, 2, 7))
+    found = {owner: len(each or ()) for owner, each in standing.advance(2 * _US).items()}
+    assert found == ({1: 1} if goes else {0: 1, 1: 1})
