@@ -26,6 +26,8 @@ _DOCUMENTS = "documents"
 _MANY = 256
 _MANY_BYTES = 4 << 20
 """How many transactions wait, and how many bytes of them, when they are brought to the tables."""
+_BESIDE = 4
+"""By what the first is divided where a thread brings them: it is nobody's time, and short."""
 _MOST = 8
 """How many times as many may wait while others are being brought there."""
 _FEW_BYTES = 512 << 10
@@ -35,13 +37,14 @@ _FEW_BYTES = 512 << 10
 class Behind:
     """The transactions that wait for the tables. `bringing` is held, by any thread, while some of
     them are brought there: first `begin`, then `brought` or `failed`. Others may be committed
-    meanwhile.
+    meanwhile. Where that is done `beside` them, fewer are many.
 
     `number` is that of the last record, or of one that could not be written.
     """
 
-    def __init__(self, journal: Journal, after: int) -> None:
+    def __init__(self, journal: Journal, after: int, *, beside: bool = False) -> None:
         self.journal = journal
+        self._many = _MANY // _BESIDE if beside else _MANY
         self.bringing = RLock()
         self._lock = Lock()
         """Held for a moment, where what follows is changed."""
@@ -83,14 +86,13 @@ class Behind:
 
     def many(self, inserts: Inserts) -> bool:
         """Whether those that wait are to be brought into the tables before these are committed."""
-        return self._beyond(inserts, 1)
+        return self._beyond(inserts, self._many, _MANY_BYTES)
 
     def too_many(self, inserts: Inserts) -> bool:
         """Whether these have to wait for it."""
-        return self._beyond(inserts, _MOST)
+        return self._beyond(inserts, _MOST * _MANY, _MOST * _MANY_BYTES)
 
-    def _beyond(self, inserts: Inserts, times: int) -> bool:
-        most, most_bytes = times * _MANY, times * _MANY_BYTES
+    def _beyond(self, inserts: Inserts, most: int, most_bytes: int) -> bool:
         return len(self._waiting) >= most or (
             bool(self._waiting) and self._bytes + _bytes(inserts) > most_bytes
         )

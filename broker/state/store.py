@@ -166,12 +166,12 @@ class Store(Transactions):
         """What the tables lack of what was committed, which only the journal has."""
         ((after,),) = self.rows(f"SELECT coalesce(max(journal), 0) FROM {PROGRESS}")
         if self.directory is None:
-            return Behind(self._unwritten, after)
+            return Behind(self._unwritten, after, beside=self.in_background)
         path = self.directory / JOURNAL
         journal = None
         try:
             journal = Journal(path, self.number(JOURNAL, 0))
-            return Behind(journal, after)
+            return Behind(journal, after, beside=self.in_background)
         except (OSError, DamagedJournal) as error:
             if journal is not None:
                 journal.close()

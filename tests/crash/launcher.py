@@ -104,7 +104,7 @@ def _hurry(upkeep: bool, slow: float) -> None:
     from feeds import poll
 
     # A thread brings the tables what the journal has, and makes checkpoints, all the time.
-    behind._MANY, store._LOG = 2, 20_000
+    behind._MANY, store._LOG = 8, 20_000
 
     def soon(*_: object, **__: object) -> float:
         return _FETCH * slow

@@ -50,7 +50,7 @@ def _work(watched: Watched, state: Path, number: int, error: int) -> Trace:
 
     state.mkdir()
     # So that a thread brings the tables what the journal has, and makes checkpoints, all the time.
-    behind._MANY, store._LOG = 2, 4_000
+    behind._MANY, store._LOG = 8, 4_000
     watched.watch(state, sees)
     work = None
     try:

@@ -54,7 +54,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         run(self, sql, parameters)
 
     monkeypatch.setattr(Statements, "run", waits)
-    monkeypatch.setattr("broker.state.behind._MANY", MANY)
+    monkeypatch.setattr("broker.state.behind._MANY", 4 * MANY)
     yield found
     found.opened.set()
 
@@ -185,7 +185,7 @@ def test_who_commits_waits_where_far_too_many_do(tmp_path: Path, gate: Gate) -> 
     committed = count()
 
     def commit() -> None:
-        for n in range(20 * MANY):
+        for n in range(50 * MANY):
             insert(store, n)
             next(committed)
 
@@ -193,11 +193,11 @@ def test_who_commits_waits_where_far_too_many_do(tmp_path: Path, gate: Gate) -> 
         committing = pool.submit(commit)
         gate.reach()
         assert store.behind is not None
-        until(lambda: len(store.behind._waiting) == 8 * MANY)  # type: ignore[union-attr]
+        until(lambda: len(store.behind._waiting) == 32 * MANY)  # type: ignore[union-attr]
         assert not committing.done()
         gate.opened.set()
         committing.result(PATIENCE)
-    assert kept(store) == [*range(20 * MANY)]
+    assert kept(store) == [*range(50 * MANY)]
     store.close()
 
 
@@ -259,7 +259,7 @@ def test_a_large_log_is_written_into_the_file_beside_batches(
 
     insert(store, 0, size=100_000)
     until(is_small)
-    monkeypatch.setattr("broker.state.behind._MANY", MANY)
+    monkeypatch.setattr("broker.state.behind._MANY", 4 * MANY)
     for n in range(1, 40):
         insert(store, n, size=2_000)
     store.begin_checkpoint().result(PATIENCE)
