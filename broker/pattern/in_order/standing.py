@@ -141,7 +141,7 @@ class Together:
         ready: Sequence[Any] | None = None if begins else self._in_order()
         if ready is None:
             ready = self._ready()
-            if self._deferred.last:
+            if ready and self._deferred.last:
                 ready = self._deferred.given(ready, self._waiting)
             self._arrived = []
         found: list[Candidate] = []
