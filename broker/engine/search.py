@@ -69,12 +69,15 @@ class Search:
         seen: dict[int, int] = {}
         if parts.standings:
             settled = parts.standings.settled
-            seen = {
-                a.document.doc: settled if held else max(a.highest, settled)
-                for a in run
-                if a.document.base == a.document.doc
-            }
-            parts.standings.note((d.doc, d.end, seen[d.doc]) for d in documents if d.doc in seen)
+            late: list[tuple[int, int, int]] = []
+            for _, document, _, highest in run:
+                doc, end = document.doc, document.end
+                if document.base == doc:
+                    seen[doc] = at = settled if held or highest < settled else highest
+                    if end < at:
+                        late.append((doc, end, at))
+            if late:
+                parts.standings.note(late)
         return self.evaluate(documents, rows, now, seen)
 
     def _outlines(self, run: Sequence[Admitted], arrivals: Arrivals) -> list[int]:

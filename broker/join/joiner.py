@@ -203,7 +203,8 @@ class Joiner:
         for record in records:
             if PENDING:
                 check()
-            own = self._of_two(record, needed)
+            # What has no value that joins meets nobody: most documents that only taps take.
+            own = self._of_two(record, needed) if any(record.codes) else []
             derived = budget.has_derived and budget.is_derived(record.doc)
             if self._one_block:
                 taken = None if derived or budget.exceeded else tapped

@@ -6,46 +6,51 @@ but for the document: of these no candidates are made, where somebody takes them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from broker.join.candidates import Chosen
 from broker.join.pair_query import Plan
 from broker.join.records import Layout
+from broker.model import UNBOUNDED
 from broker.query.canonical import Canonical
+from xscl.compact import OneOrMany
 
 _KNOWN = 10_000
+_PLANS: OneOrMany[int, Plan] = OneOrMany(attrgetter("canonical.number"))
 
 
 class Satisfied:
     """The queries of one block that the documents of a layout satisfy: `every` one, each with its
     nodes where it has one match; and of these the `taps`, which have one and are nothing but taps,
     and the `others`. Documents that last no longer than `window`, and are made of none before
-    `first_doc`, are for all of the taps."""
+    `first_doc`, are for all of the taps. `again`: the layout was met before. Where most documents
+    satisfy constants that no other one does, nothing is remembered of them."""
 
-    __slots__ = ("every", "first_doc", "others", "taps", "window")
+    __slots__ = ("again", "every", "first_doc", "others", "taps", "window")
 
     def __init__(
         self,
         every: Sequence[tuple[Plan, Chosen | None]],
-        is_tap: Sequence[bool],
+        is_tap: Callable[[Canonical], bool],
+        again: bool,
     ) -> None:
         self.every = every
-        taps: list[tuple[Canonical, Chosen]] = []
-        others: list[tuple[Plan, Chosen | None]] = []
-        windows: list[int] = []
-        first_docs: list[int] = []
-        for (plan, single), tap in zip(every, is_tap, strict=True):
-            if tap and single is not None:
-                taps.append((plan.canonical, single))
-                windows.append(plan.window)
-                first_docs.append(plan.first_doc)
+        self.again = again
+        self.taps: list[tuple[Canonical, Chosen]] = []
+        self.others: list[tuple[Plan, Chosen | None]] = []
+        window, first_doc = UNBOUNDED, 0
+        for each in every:
+            plan, single = each
+            canonical = plan.canonical
+            if single is not None and is_tap(canonical):
+                self.taps.append((canonical, single))
+                window = min(window, plan.window)
+                first_doc = max(first_doc, plan.first_doc)
             else:
-                others.append((plan, single))
-        self.taps = taps
-        self.others = others
-        self.window = min(windows, default=0)
-        self.first_doc = max(first_docs, default=0)
+                self.others.append(each)
+        self.window = window
+        self.first_doc = first_doc
 
 
 Tapped = tuple[int, Satisfied]
@@ -56,26 +61,27 @@ class OneBlock:
     """The queries of one block. `taps` are by canonical query those of its subscribers that are
     taps."""
 
-    def __init__(self, taps: Mapping[int, AbstractSet[str]]) -> None:
+    def __init__(self, taps: Mapping[int, Sequence[str]]) -> None:
         self._taps = taps
-        self._plans: dict[int, dict[int, Plan]] = {}
-        """By the last variable, and the number of the query."""
+        self._plans: dict[int, Plan | dict[int, Plan]] = {}
+        """By the last variable, and the number of the query: most have one."""
         self._known: dict[Layout, Satisfied] = {}
+        self._chosen: dict[tuple[tuple[int, ...], frozenset[int]], Chosen] = {}
 
     def __bool__(self) -> bool:
         return bool(self._plans)
 
     def add(self, plan: Plan) -> None:
         canonical = plan.canonical
-        self._plans.setdefault(canonical.variables[-1], {})[canonical.number] = plan
+        last = canonical.variables[-1]
+        self._plans[last] = _PLANS.add(self._plans.get(last), plan)
         self.renew()
 
     def remove(self, plan: Plan) -> None:
-        canonical = plan.canonical
-        left = self._plans[canonical.variables[-1]]
-        del left[canonical.number]
-        if not left:
-            del self._plans[canonical.variables[-1]]
+        last = plan.canonical.variables[-1]
+        left = _PLANS.remove(self._plans.pop(last), plan)
+        if left is not None:
+            self._plans[last] = left
         self.renew()
 
     def renew(self) -> None:
@@ -86,23 +92,53 @@ class OneBlock:
         """What the documents of a layout satisfy."""
         found = self._known.get(layout)
         if found is None:
-            if len(self._known) > _KNOWN:
-                self._known.clear()
+            found = Satisfied(self._every(layout), self._is_tap, layout.again)
+            if layout.again:
+                if len(self._known) > _KNOWN:
+                    self._known.clear()
+                self._known[layout] = found
+        return found
+
+    def _every(self, layout: Layout) -> list[tuple[Plan, Chosen | None]]:
+        """The queries that the documents of a layout satisfy, each with its nodes where it has one
+        match."""
+        plans, single = self._plans, layout.single
+        found: list[tuple[Plan, Chosen | None]] = []
+        if single is None:
             nodes, regular = layout.nodes, layout.regular
-            plans = [
-                plan
-                for variable in nodes
-                if variable in self._plans
-                for plan in self._plans[variable].values()
-                if all(map(nodes.__contains__, plan.canonical.variables))
-            ]
-            found = self._known[layout] = Satisfied(
-                [(plan, plan.single((layout,)) if regular else None) for plan in plans],
-                [self._is_tap(plan.canonical) for plan in plans],
-            )
+            for variable in nodes:
+                for plan in _PLANS.items(plans.get(variable)):
+                    if all(map(nodes.__contains__, plan.canonical.variables)):
+                        found.append((plan, plan.single((layout,)) if regular else None))
+            return found
+        for variable in single:
+            own = plans.get(variable)
+            if own is None:
+                continue
+            for plan in own.values() if isinstance(own, dict) else (own,):
+                canonical = plan.canonical
+                try:
+                    chosen = tuple([single[each] for each in canonical.variables])
+                except KeyError:
+                    continue
+                found.append((plan, self._chosen_of(chosen, canonical.selected)))
+        return found
+
+    def _chosen_of(self, nodes: tuple[int, ...], selected: frozenset[int]) -> Chosen:
+        """The one match at these nodes, which is the same for all queries that select the same: in
+        one block no joins compare anything."""
+        key = (nodes, selected)
+        found = self._chosen.get(key)
+        if found is None:
+            if len(self._chosen) > _KNOWN:
+                self._chosen.clear()
+            own = tuple([node if p in selected else None for p, node in enumerate(nodes)])
+            found = self._chosen[key] = Chosen(own, {})
         return found
 
     def _is_tap(self, canonical: Canonical) -> bool:
         """Whether all of its subscribers are taps."""
-        names = self._taps.get(canonical.number, ())
-        return len(names) == len(canonical.subscribers)
+        names = self._taps.get(canonical.number)
+        if names is None:
+            return False
+        return canonical.alone is not None or len(names) == len(canonical.subscribers)

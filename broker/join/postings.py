@@ -48,6 +48,9 @@ class Postings:
 
     def insert(self, record: Record) -> None:
         """Insert a document; cheapest in order of the documents' ends."""
+        if not any(record.codes):
+            self._come(record)
+            return
         of, looked_up = self._of, self._looked_up
         if looked_up is None or looked_up[0] is not record:
             looked_up = (record, self._look_up(record))
@@ -72,6 +75,9 @@ class Postings:
             entry = of[code]
             assert isinstance(entry, list)
             of[code] = self._hot.make_hot(code, entry)
+        self._come(record)
+
+    def _come(self, record: Record) -> None:
         if record.end > self.latest:
             self.latest = record.end
         self.records[record.doc] = record

@@ -32,13 +32,15 @@ class Layout:
     `variables` are var2 by row. A layout is *regular* if each variable that is the parent (var1) of
     others stands for one node. Then the nodes of a tree pattern are independent of each other, and
     value joins that hold one by one hold together. It is *distinct* if no variable has two rows.
-    `again` is whether it was met more than once: others are not worth to be remembered.
+    `again` is whether it was met before, and is kept for the documents that come: others are not
+    worth to be remembered.
     """
 
-    __slots__ = ("_nodes", "_rows", "again", "distinct", "regular", "variables")
+    __slots__ = ("_nodes", "_rows", "_single", "again", "distinct", "regular", "variables")
 
-    def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
-        self.again = False
+    def __init__(self, rows: Iterable[tuple[int, int, int, int]], again: bool = False) -> None:
+        self.again = again
+        self._single: dict[int, int] | None = None
         self._rows: Final = tuple(rows)
         self._nodes: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] | None = None
         self.variables: Final = tuple([row[1] for row in self._rows])
@@ -70,6 +72,16 @@ class Layout:
                 for variable, nodes in (tops | found).items()
             }
         return self._nodes
+
+    @property
+    def single(self) -> dict[int, int] | None:
+        """By variable its node, where each has one; None otherwise."""
+        if self._single is None and self.regular and self.distinct:
+            found = {var1: node1 for var1, _, node1, _ in self._rows if var1}
+            for _, var2, _, node2 in self._rows:
+                found[var2] = node2
+            self._single = found
+        return self._single
 
     def only(self, variable: int) -> int | None:
         """The node of a variable; None if it has none or several."""
@@ -119,6 +131,9 @@ class Reader:
     def __init__(self, wanted: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
         self._wanted = wanted
         self._layouts: dict[bytes, Layout] = {}
+        self._met: set[int] = set()
+        """The hashes of layouts that were met, most of which do not come again where queries have
+        different constants."""
 
     def read(self, rows: pa.Table) -> list[Record]:
         """The records of match-relation rows in which each document's rows stand together."""
@@ -141,18 +156,23 @@ class Reader:
         """Records from columns: `own` are doc, base, start, end by document, `bounds` where each
         document's rows begin, and the end of the last (`bounds_of`), `raw` the rows themselves
         (`packed`)."""
-        known = self._layouts
+        known, met = self._layouts, self._met
         if len(known) > _KNOWN_LAYOUTS:
             known.clear()
+        if len(met) > _KNOWN_LAYOUTS:
+            met.clear()
         result = []
         low = bounds[0]
         for doc, base, start, end, high in zip(*own, bounds[1:], strict=True):
             key = raw[low * _ROW : high * _ROW]
             layout = known.get(key)
             if layout is None:
-                layout = known[key] = Layout(_rows(key))
-            else:
-                layout.again = True
+                number = hash(key)
+                layout = Layout(_rows(key), number in met)
+                if layout.again:
+                    known[key] = layout
+                else:
+                    met.add(number)
             result.append(Record(doc, base, start, end, layout, tuple(codes[low:high])))
             low = high
         return result

@@ -59,7 +59,7 @@ class Catalog:
         """The event patterns by number; those in a FROM have negative ones."""
         self._of_patterns: dict[tuple[str, Literals], Canonical] = {}
         """Their canonical queries by form and literals."""
-        self.taps: dict[int, set[str]] = {}
+        self.taps: dict[int, tuple[str, ...]] = {}
         """By canonical query the taps of event patterns that it finds documents for."""
         self.changed: set[int] = set()
         """The event patterns that came or went since somebody took note of it."""
@@ -121,7 +121,8 @@ class Catalog:
             if self._watcher is not None and _is_first(subscription):
                 self._watcher.came(subscription)
         elif compiled.id.startswith(TAP):
-            self.taps.setdefault(canonical.number, set()).add(compiled.id)
+            known = self.taps.get(canonical.number, ())
+            self.taps[canonical.number] = tuple(sorted({*known, compiled.id}))
         if compiled.publish is not None:
             self.published[compiled.publish] = subscription.id
             self._note_stream(compiled.publish)
@@ -282,8 +283,10 @@ class Catalog:
                 del self._of_patterns[form, subscription.literals]
             return subscription
         if id.startswith(TAP):
-            self.taps[canonical.number].discard(id)
-            if not self.taps[canonical.number]:
+            left = tuple([name for name in self.taps[canonical.number] if name != id])
+            if left:
+                self.taps[canonical.number] = left
+            else:
                 del self.taps[canonical.number]
         self.dirty.add(canonical.number)
         if not canonical.subscribed:

@@ -10,8 +10,8 @@ from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
-from broker.standing.live import Tap
 from broker.standing.memory import Memory
+from broker.standing.tap_index import Tap
 from broker.standing.ways import Ways
 from broker.state.pattern_tables import TapRow
 from broker.state.stored_documents import StoredDocument
@@ -25,7 +25,7 @@ class Arriving:
         self._memory = memory
         self._catalog = catalog
         self._contents = contents
-        self._ways = Ways(memory, catalog, contents)
+        self._ways = Ways(memory, contents)
 
     def take(
         self,
@@ -79,10 +79,9 @@ class Arriving:
                 rows += tap.reader.rows(name, candidates, matched[doc])
             memory.rows += rows
             tap.stored = True
-            shares = tap.shares()
-            if shares:
-                memory.share_rows(shares, rows, seen)
-            if tap.groups or tap.alone():
+            if tap.shares:
+                memory.share_rows(tap.shares, rows, seen)
+            if tap.groups or tap.alone:
                 for row in rows:
                     self._come(tap, row, seen.get(row.doc))
 
@@ -94,6 +93,6 @@ class Arriving:
         for every, block in tap.groups.values():
             if every.takes(row.end, late):
                 memory.share(every, block, row, Channel([ALL]))
-        for pattern in tap.alone():
+        for pattern in tap.alone:
             if memory.offer(pattern, row, seen, pattern.pending):
                 memory.touched[pattern.number] = pattern

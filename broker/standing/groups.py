@@ -41,6 +41,8 @@ class Groups:
         if group is None:
             return
         del group.patterns[pattern.number]
+        group.newest.pop(pattern.number, None)
+        group.asleep.pop(pattern.number, None)
         if group.patterns:
             group.standing.leave(pattern.number)
             return

@@ -1,4 +1,4 @@
-"""Registered patterns in memory, and which of them take the documents of a tap.
+"""Registered patterns in memory, by themselves and in groups.
 
 A pattern that has seen no document yet is little more than its subscription: what matches it is
 made for its first row, as most of very many patterns wait for documents that never come.
@@ -6,22 +6,18 @@ made for its first row, as most of very many patterns wait for documents that ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
 
 from broker.model import UNBOUNDED
-from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.member import Member
 from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
 from broker.query.canonical import Subscription
-from broker.query.catalog import Catalog
 from broker.query.patterns import TAP, PatternQuery, TapQuery
 from broker.standing.results import Maker
-from broker.standing.taps import TapReader, reader_of
 from broker.state.pattern_tables import Entry
 from broker.state.stored_taps import StoredTaps
 
@@ -37,23 +33,42 @@ class Live:
     """A pattern in memory, once for all `subscriptions` of one text that know the same documents:
     they are registered as the same `entry`, but for their numbers. `number` is its own.
 
-    `standing` is None while there are no rows of its documents. `pending` are rows that it has not
-    seen, by the places of their taps in the plan; `newest` is when the last of its rows ends. It
-    decides something without a new row at the highest time `due`. `too_much`: there was a row with
-    more combinations of values than it may have. With a `group` it is matched and decides together
-    with others. Of what is `asleep` nothing is made yet.
+    With a `group` it is matched and decides together with others, and what there is of it is there.
+    Of one without, `made` is None while there are no rows of its documents; `pending` are rows that
+    it has not seen, by the places of their taps in the plan; `newest` is when the last of its rows
+    ends. It decides something without a new row at the highest time `due`. `too_much`: there was a
+    row with more combinations of values than it may have.
     """
 
     number: int
     entry: Entry
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
-    standing: Standing | Member | None = None
     group: Group | None = None
-    asleep: StoredTaps | None = None
+    made: Standing | None = None
     pending: dict[int, list[Row]] = field(default_factory=dict)
     newest: int = -UNBOUNDED
     due: int = UNBOUNDED
     too_much: bool = False
+
+    @property
+    def standing(self) -> Standing | Member | None:
+        """What matches it; None while there are no rows of its documents."""
+        group = self.group
+        if group is None:
+            return self.made
+        return Member(group.standing, self.number) if self.number in group.newest else None
+
+    @property
+    def asleep(self) -> StoredTaps | None:
+        """Its stored rows, of which nothing is made yet."""
+        return None if self.group is None else self.group.asleep.get(self.number)
+
+    def came(self, end: int) -> None:
+        """There is a row of its documents that ends at a time."""
+        if self.group is not None:
+            self.group.came((self.number,), end)
+        elif self.newest < end:
+            self.newest = end
 
     @property
     def subscription(self) -> Subscription:
@@ -119,7 +134,8 @@ that was changed."""
 class Group:
     """Patterns by their numbers, registered with the same lateness as `entry`, and decided up to
     the same time before that was changed. They decide something without a new row at the highest
-    time `due`. `number` is one that no pattern has."""
+    time `due`. `number` is one that no pattern has. Of those that have rows `newest` says when the
+    last of these ends; of what is `asleep` nothing is made yet of the stored ones."""
 
     number: int
     key: GroupKey
@@ -127,6 +143,15 @@ class Group:
     standing: Together
     patterns: dict[int, Live] = field(default_factory=dict)
     due: int = UNBOUNDED
+    newest: dict[int, int] = field(default_factory=dict)
+    asleep: dict[int, StoredTaps] = field(default_factory=dict)
+
+    def came(self, owners: Iterable[int], end: int) -> None:
+        """There is a row of these patterns that ends at a time."""
+        newest = self.newest
+        for owner in owners:
+            if newest.get(owner, -UNBOUNDED) < end:
+                newest[owner] = end
 
     @property
     def first(self) -> Live:
@@ -191,141 +216,3 @@ def kind(subscription: Subscription, entry: Entry) -> object:
     if strategy is not None and strategy.choosing is not None:
         return entry
     return (subscription.canonical.number, entry._replace(number=0))
-
-
-class Share(NamedTuple):
-    """A group, one of its blocks, and those of its patterns that take what comes for it: all of
-    them are one channel."""
-
-    group: Group
-    block: Block
-    patterns: list[Live]
-    channel: Channel
-
-
-@dataclass(slots=True, eq=False)
-class Tap:
-    """A tap, and the patterns that take its documents, by their own numbers, and the groups of
-    which they concern all, each with a place of the tap. `stored`: there are rows of it, or may be.
-    `query` is what it is to one of them, and `subscription` what finds its documents."""
-
-    name: str
-    query: TapQuery
-    subscription: Subscription
-    patterns: dict[int, Live] = field(default_factory=dict)
-    groups: dict[int, tuple[Group, Block]] = field(default_factory=dict)
-    stored: bool = False
-    branch: Any = None
-    """What `Ways` has made of it for the latest layout of its documents."""
-    _reader: TapReader | None = None
-    _shares: Sequence[Share] | None = None
-    _alone: Sequence[Live] = ()
-
-    def __bool__(self) -> bool:
-        """Whether anybody takes its documents."""
-        return bool(self.patterns or self.groups)
-
-    @property
-    def reader(self) -> TapReader:
-        """What reads its documents, made for the first of them: most taps never have one."""
-        if self._reader is None:
-            self._reader = reader_of(self.query, self.subscription)
-        return self._reader
-
-    def shares(self) -> Sequence[Share]:
-        """Its patterns by the groups that they are in, and the blocks that it is for."""
-        if self._shares is None and len(self.patterns) == 1:
-            (pattern,) = self.patterns.values()
-            group = pattern.group
-            self._alone, self._shares = (pattern,), ()
-            if group is not None:
-                self._alone, numbers = (), [pattern.number]
-                own = pattern.own[self.name]
-                self._shares = [Share(group, b, [pattern], Channel(numbers)) for b in own]
-        if self._shares is None:
-            self._alone = [each for each in self.patterns.values() if each.group is None]
-            found: dict[tuple[int, int], Share] = {}
-            for pattern in self.patterns.values():
-                group = pattern.group
-                for block in pattern.own[self.name] if group is not None else ():
-                    assert group is not None
-                    key = (group.number, block[0])
-                    if key not in found:
-                        found[key] = Share(group, block, [], Channel([]))
-                    found[key].patterns.append(pattern)
-                    found[key].channel.owners.append(pattern.number)
-            self._shares = [*found.values()]
-        return self._shares
-
-    def alone(self) -> Sequence[Live]:
-        """Its patterns that are in no group."""
-        self.shares()
-        return self._alone
-
-    def renew(self) -> None:
-        """Its patterns, or their groups, have changed."""
-        self._shares = self.branch = None
-
-
-class TapIndex:
-    """The patterns by their taps."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._taps: dict[str, Tap] = {}
-        self.version = object()
-        """Another one whenever a pattern has come or gone, or changed its group."""
-
-    def __getitem__(self, name: str) -> Tap:
-        return self._taps[name]
-
-    def get(self, name: str) -> Tap | None:
-        return self._taps.get(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._taps
-
-    def add(self, pattern: Live) -> None:
-        self.version = object()
-        for name, query in zip(pattern.taps, pattern.pattern.taps, strict=True):
-            tap = self._taps.get(name)
-            if tap is None:
-                tap = self._taps[name] = Tap(name, query, self._catalog.subscriptions[name])
-            self._enter(tap, name, pattern)
-
-    def _enter(self, tap: Tap, name: str, pattern: Live) -> None:
-        group = pattern.group
-        tap.renew()
-        if pattern.own[name]:
-            tap.patterns[pattern.number] = pattern
-        if group is not None and group.number not in tap.groups:
-            common = [block for block in pattern.blocks[name] if block not in pattern.own[name]]
-            if common:
-                # Of blocks with the same path one says it for all.
-                tap.groups[group.number] = (group, common[0])
-
-    def remove(self, pattern: Live) -> list[str]:
-        """Remove a pattern, which is still in its group. Returns the taps that no other one has and
-        that may have rows."""
-        gone, group = [], pattern.group
-        self.version = object()
-        for name in dict.fromkeys(pattern.taps):
-            tap = self._taps[name]
-            tap.renew()
-            tap.patterns.pop(pattern.number, None)
-            if group is not None and len(group.patterns) == 1:
-                tap.groups.pop(group.number, None)
-            if not tap:
-                del self._taps[name]
-                if tap.stored:
-                    gone.append(name)
-        return gone
-
-    def patterns_of(self, names: set[str]) -> Iterator[Live]:
-        """The patterns of any of these taps, each once."""
-        found: dict[int, Live] = {}
-        for name in names & self._taps.keys():
-            found.update(self[name].patterns)
-            for group, _ in self[name].groups.values():
-                found.update(group.patterns)
-        yield from (found[number] for number in sorted(found))

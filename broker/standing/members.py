@@ -7,8 +7,9 @@ from itertools import count
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.standing.groups import Groups
-from broker.standing.live import Group, Live, TapIndex, kind
+from broker.standing.live import Group, Live, kind
 from broker.standing.marks import Marking
+from broker.standing.tap_index import TapIndex
 from broker.state.pattern_tables import Entry
 
 
@@ -40,9 +41,9 @@ class Members:
             pattern = self._kinds[of] = self.live[number] = Live(number, entry)
             pattern.subscriptions[entry.number] = subscription
             self.group(pattern)
+            self.taps.add(pattern)
         pattern.subscriptions[entry.number] = subscription
         self.of[entry.number] = pattern
-        self.taps.add(pattern)
 
     def group(self, pattern: Live) -> None:
         """Add a pattern to those that it is matched together with, if it is decided in the order of
@@ -69,12 +70,13 @@ class Members:
         """Take a subscription from its pattern; the taps that go with it. A pattern without
         subscriptions goes."""
         of = kind(pattern.subscriptions[number], pattern.entry)
-        del self.of[number], pattern.subscriptions[number]
-        if pattern.subscriptions:
-            return []
-        del self._kinds[of], self.live[pattern.number]
-        gone = self.taps.remove(pattern)
-        self.groups.leave(pattern)
+        del self.of[number]
+        gone: list[str] = []
+        if len(pattern.subscriptions) == 1:
+            del self._kinds[of], self.live[pattern.number]
+            gone = self.taps.remove(pattern)
+            self.groups.leave(pattern)
+        del pattern.subscriptions[number]
         return gone
 
     def renew_kinds(self) -> None:

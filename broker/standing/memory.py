@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
-from broker.pattern.in_order.member import Member
 from broker.pattern.instances import Row
 from broker.pattern.keeping import LASTING, keeps
 from broker.pattern.standing import Standing
@@ -15,9 +14,10 @@ from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.catalog import Catalog
 from broker.standing.agenda import Agenda
-from broker.standing.live import Block, Group, Live, Owns, Share
+from broker.standing.live import Block, Group, Live, Owns
 from broker.standing.marks import Marking
 from broker.standing.members import Members
+from broker.standing.tap_index import Share
 from broker.standing.taps import row_of, rows_of
 from broker.state.pattern_tables import PatternTables, TapRow
 from broker.state.stored_taps import StoredTaps
@@ -30,9 +30,9 @@ Arrivals = dict[int, list[Row]]
 
 
 class Memory:
-    """The patterns, when they decide, and what they have not seen. `awake` are those that have
-    rows, `touched` those with rows that they have not seen, `rows` what is not stored yet;
-    `settled` is the highest time by which they have decided."""
+    """The patterns, when they decide, and what they have not seen. `alone` are those in no group
+    that have rows, `touched` those with rows that they have not seen, `rows` what is not stored
+    yet; `settled` is the highest time by which they have decided."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Memory:
         self.marks = Marking(tables)
         self.members = Members(catalog, TRIES * budget, self.marks)
         self.agenda = Agenda()
-        self.awake: dict[int, Live] = {}
+        self.alone: dict[int, Live] = {}
         self.touched: dict[int, Live | Group] = {}
         self.rows: list[TapRow] = []
         self.settled = -UNBOUNDED
 
     def clear(self) -> None:
         self.members.clear()
-        self.awake.clear()
+        self.alone.clear()
         self.touched.clear()
         self.agenda.clear()
         self.rows.clear()
@@ -64,23 +64,26 @@ class Memory:
 
     def forget(self, pattern: Live) -> None:
         """Forget what is there of a pattern that has gone."""
-        self.awake.pop(pattern.number, None)
+        self.alone.pop(pattern.number, None)
         self.touched.pop(pattern.number, None)
 
-    def standing(self, pattern: Live) -> Standing | Member:
-        """What matches a pattern, which is made when its first row comes."""
-        if pattern.standing is None:
-            self.awake[pattern.number] = pattern
-            if pattern.group is not None:
-                pattern.standing = Member(pattern.group.standing, pattern.number)
-                return pattern.standing
+    def awake(self) -> Iterator[Live]:
+        """The patterns that have rows."""
+        yield from self.alone.values()
+        for group in self.members.groups.numbered.values():
+            yield from map(group.patterns.__getitem__, group.newest)
+
+    def standing(self, pattern: Live) -> Standing:
+        """What matches a pattern in no group, which is made when its first row comes."""
+        if pattern.made is None:
+            self.alone[pattern.number] = pattern
             plan = pattern.pattern.plan
             marks = self.marks.of(pattern.entry.number) if keeps(plan) else ()
-            pattern.standing = Standing(
+            pattern.made = Standing(
                 *(plan, pattern.entry.registered, TRIES * self.budget, marks),
                 planning=self.planning,
             )
-        return pattern.standing
+        return pattern.made
 
     def offer(self, pattern: Live, row: TapRow, seen: int | None, pending: Arrivals) -> bool:
         """Hand a row to a pattern, unless it is too old for it. `seen` is the highest time when its
@@ -97,7 +100,7 @@ class Memory:
         except TooMuch:
             pattern.too_much = taken = True
         if taken:
-            pattern.newest = max(pattern.newest, row.end)
+            pattern.came(row.end)
         return taken
 
     def _is_here(self, owns: Owns, pattern: Live, block: Block, row: TapRow) -> bool:
@@ -113,9 +116,8 @@ class Memory:
         """Let a pattern of a group be asleep, for which there are rows of a tap."""
         group = pattern.group
         assert group is not None
-        self.standing(pattern)
-        pattern.asleep = stored
-        pattern.newest = max(pattern.newest, stored.newest(tap))
+        group.asleep[pattern.number] = stored
+        pattern.came(stored.newest(tap))
         first = stored.after(group.standing.watermark, tap)
         if first < UNBOUNDED and not group.standing.shared.at_once:
             group.standing.asleep.add(pattern.number, first)
@@ -123,8 +125,8 @@ class Memory:
     def wake(self, pattern: Live) -> int:
         """Make what a pattern has in memory of its stored rows, if it is asleep; returns how many
         these are."""
-        stored, pattern.asleep = pattern.asleep, None
         group = pattern.group
+        stored = None if group is None else group.asleep.pop(pattern.number, None)
         if stored is None or group is None:
             return 0
         watermark = group.standing.watermark
@@ -158,11 +160,11 @@ class Memory:
     def wake_all(self, rows: int | None = None) -> None:
         """Wake the patterns that are asleep, until so many rows of them are read."""
         read = 0
-        for pattern in self.awake.values():
-            if rows is not None and read >= rows:
-                return
-            if pattern.asleep is not None:
-                read += self.wake(pattern)
+        for group in self.members.groups.numbered.values():
+            for number in [*group.asleep]:
+                if rows is not None and read >= rows:
+                    return
+                read += self.wake(group.patterns[number])
 
     # -- rows of groups --------------------------------------------------------------------------
 
@@ -184,39 +186,28 @@ class Memory:
             late = seen.get(row.doc) if row.base == row.doc else None
             for share in shares:
                 if share.group.takes(row.end, late):
-                    owners = self._taking(share.patterns, share.block, row)
+                    owners = self._here(share, share.knowing(row.base), row)
                     if owners:
-                        self.share(share.group, share.block, row, share.channel.part(owners))
+                        self.reach(share, owners, row.end)
+                        block = (share.place, share.query)
+                        self.share(share.group, block, row, share.channel.part([*owners]))
 
-    def _taking(self, patterns: Sequence[Live], block: Block, row: TapRow) -> list[int]:
-        """The numbers of those patterns of a group that a row is for, here and not elsewhere; they
-        have it then."""
-        owns = self.owns
-        if owns is not None:
-            patterns = [each for each in patterns if self._is_here(owns, each, block, row)]
-        group = patterns[0].group if patterns else None
-        wakes = group is not None and group.standing.wakes(block[0])
-        return self.taking(patterns, row.base, row.end, wakes)
+    def _here(self, share: Share, owners: Sequence[int], row: TapRow) -> Sequence[int]:
+        """Those of some patterns of a group that a row is for here, and not elsewhere."""
+        owns, patterns = self.owns, share.group.patterns
+        if owns is None:
+            return owners
+        block = (share.place, share.query)
+        return [each for each in owners if self._is_here(owns, patterns[each], block, row)]
 
-    def taking(self, patterns: Sequence[Live], base: int, end: int, wakes: bool) -> list[int]:
-        """The numbers of those patterns of a group that know a document; they have it then, and
-        none that it `wakes` is asleep."""
-        found = []
-        for pattern in patterns:
-            if base < pattern.entry.first_doc:
-                continue
-            self.reach(pattern, end, wakes)
-            found.append(pattern.number)
-        return found
-
-    def reach(self, pattern: Live, end: int, wakes: bool) -> None:
-        """A row that ends at a time is for a pattern of a group."""
-        if pattern.newest < end:
-            pattern.newest = end
-        if pattern.standing is None:
-            self.standing(pattern)
-        elif wakes and pattern.asleep is not None:
-            self.wake(pattern)
+    def reach(self, share: Share, owners: Sequence[int], end: int) -> None:
+        """A row that ends at a time is for patterns of a group: none that it wakes is asleep."""
+        group = share.group
+        group.came(owners, end)
+        if share.wakes and group.asleep:
+            for number in owners:
+                if number in group.asleep:
+                    self.wake(group.patterns[number])
 
     def withdraw(self) -> None:
         """Take back the rows that patterns have not seen."""
@@ -240,20 +231,28 @@ class Memory:
         self.tables.expire_marks(horizon, LASTING)
         groups = self.members.groups.numbered
         for group in groups.values():
-            group.standing.expire(group.watermark(self.settled))
-        gone: dict[int, set[int]] = {}
-        for number, pattern in [*self.awake.items()]:
+            self._expire(group)
+        for number, pattern in [*self.alone.items()]:
             watermark = pattern.watermark(self.settled)
-            if isinstance(pattern.standing, Standing):
-                pattern.standing.expire(watermark)
+            assert pattern.made is not None
+            pattern.made.expire(watermark)
             past = watermark is not None and pattern.newest < watermark - pattern.pattern.retention
             if past and pattern.due >= UNBOUNDED:
                 # Nothing of it can be in a match any more.
-                pattern.standing = pattern.asleep = None
-                del self.awake[number]
-                if pattern.group is not None:
-                    gone.setdefault(pattern.group.number, set()).add(number)
-        for number, owners in gone.items():
-            for owner, marks in groups[number].standing.drop(owners):
-                self.marks.back(self.members.live[owner].entry.number, marks)
-        self.agenda.shrink([*self.awake.values(), *groups.values()])
+                pattern.made = None
+                del self.alone[number]
+        self.agenda.shrink([*self.alone.values(), *groups.values()])
+
+    def _expire(self, group: Group) -> None:
+        watermark = group.watermark(self.settled)
+        group.standing.expire(watermark)
+        if watermark is None:
+            return
+        horizon = watermark - group.first.pattern.retention
+        gone = [number for number, end in group.newest.items() if end < horizon]
+        for number in gone:
+            # Nothing of it can be in a match any more.
+            del group.newest[number]
+            group.asleep.pop(number, None)
+        for number, marks in group.standing.drop({*gone}) if gone else ():
+            self.marks.back(self.members.live[number].entry.number, marks)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 
 from broker.join.work import Work
 from broker.model import UNBOUNDED
-from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch
 from broker.standing.live import Block, Group, Live
 from broker.standing.memory import Arrivals, Memory
@@ -69,7 +68,8 @@ class Renewing:
         if not patterns:
             return
         for pattern in patterns:
-            pattern.asleep = None
+            if pattern.group is not None:
+                pattern.group.asleep.pop(pattern.number, None)
         self._memory.write()
         stored, taps = self._memory.tables.taps(), self._memory.members.taps
         for name in stored:
@@ -89,8 +89,6 @@ class Renewing:
                 continue  # it is stopped at the document that is searched
             if pattern.group is not None:
                 rows = arrived.get(number, {})
-                if rows:
-                    self._memory.standing(pattern)
                 together.setdefault(pattern.group.number, {})[number] = rows
                 continue
             if care is not None:
@@ -119,11 +117,15 @@ class Renewing:
         since = self._horizons(chosen, groups, moved)
         arrived: dict[int, Arrivals] = {}
         common: dict[int, Arrivals] = {}
+        taking: dict[str, dict[int, Live]] = {}
         for row, seen in memory.tables.rows(own, first_doc, min(since.values())):
             tap = memory.members.taps.get(row.tap)
             if tap is None:
                 continue
-            for number, pattern in tap.patterns.items():
+            patterns = taking.get(row.tap)
+            if patterns is None:
+                patterns = taking[row.tap] = tap.patterns
+            for number, pattern in patterns.items():
                 if row.end >= since.get(number, UNBOUNDED):
                     memory.offer(pattern, row, seen, arrived.setdefault(number, {}))
             for number, (group, block) in tap.groups.items():
@@ -186,9 +188,8 @@ class Renewing:
 
     def _remake(self, pattern: Live, rows: Arrivals | None) -> None:
         memory = self._memory
-        if rows or pattern.standing is not None:
+        if rows or pattern.made is not None:
             standing = memory.standing(pattern)
-            assert isinstance(standing, Standing)
             standing.watermark = pattern.watermark(memory.settled)
             try:
                 standing.again(rows or {})

@@ -20,7 +20,6 @@ from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
 from broker.pattern.in_order.standing import Answer
 from broker.pattern.published import Published
-from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.canonical import Subscription
@@ -293,7 +292,6 @@ class Standings:
         """What a pattern decides by this time. Raises TooMuch."""
         arrived, pattern.pending = pattern.pending, {}
         standing = self._memory.standing(pattern)
-        assert isinstance(standing, Standing)
         try:
             found = standing.advance(arrived, pattern.watermark(highest))
         finally:
@@ -359,7 +357,7 @@ class Standings:
 
     def awake(self) -> Iterator[Live]:
         """The patterns that have rows."""
-        return iter(self._memory.awake.values())
+        return self._memory.awake()
 
     def asked(self, id: str, statements: Statements, name: str | None = None) -> list[Question]:
         """The question what became of the stored documents of a query, if it is a pattern, and of
@@ -396,9 +394,9 @@ class Standings:
         in a FROM counts for the query around it. After a restart it lacks those for which more than
         so many `rows` would have to be read."""
         self._memory.wake_all(rows)
-        return waiting(self._memory.awake, self._catalog.owner)
+        return waiting(self._memory.awake(), self._catalog.owner)
 
     def latest(self) -> int | None:
         """The highest time at which all that waits is decided, but for what waits for ever."""
         self._memory.wake_all()
-        return latest(self._memory.awake.values())
+        return latest(self._memory.awake())

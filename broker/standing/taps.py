@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any
-from weakref import WeakValueDictionary
+from typing import Any, NamedTuple
 
 from broker.join.candidates import Candidate
 from broker.pattern.instances import Row, Tuples
 from broker.pattern.trying import TooMuch
-from broker.query.canonical import Subscription
 from broker.query.patterns import TapQuery
 from broker.results.contents import Matched
 from broker.state.pattern_tables import TapRow
@@ -28,6 +26,30 @@ from xscl.stage1.filters import Value, compile_value, text_of
 from xscl.stage1.tree import Node
 
 Reader = Callable[[Node], list[str]]
+
+
+_KNOWN = 1_000
+
+
+class Plain(NamedTuple):
+    """The selected node, those of the variables, and those whose texts are all that is read."""
+
+    node: int
+    nodes: tuple[int, ...]
+    read: tuple[int, ...]
+
+
+_same = lru_cache(maxsize=_KNOWN)(Plain)
+"""One object for what is read in the same places, so that what was read is looked up by that."""
+
+Written = tuple[tuple[str, ...], tuple[str, ...]]
+"""The names of a pattern for the variables of a tap, and for the paths that are read of it."""
+
+
+@lru_cache(maxsize=_KNOWN)
+def written(names: tuple[str, ...], texts: tuple[str, ...]) -> Written:
+    """One object for all who have the same."""
+    return names, texts
 
 
 class TapReader:
@@ -49,6 +71,7 @@ class TapReader:
         self._node = named[query.node] if query.told_apart and query.node is not None else None
         self._plain = not self._partition and all(read is None for _, read in self._readers)
         """Whether the texts of variables are all that is read."""
+        self._known: dict[tuple[int | None, ...], Plain] = {}
         bare = not self._partition and self._readers == [(0, None)] and len(self._places) == 1
         self._bare = self._places[0] if bare else None
         """The place of the variable of which the text is all that is read."""
@@ -74,13 +97,18 @@ class TapReader:
                 rows[chosen] = self._row(tap, *chosen, document)
         return [rows[chosen] for chosen in sorted(rows)]
 
-    def plain(self, found: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-        """The selected node, those of the variables, and those whose texts are all that is read, in
-        a candidate of these nodes; None where more than such texts is read."""
-        if not self._plain:
-            return None
-        node, nodes = self._nodes(found)
-        return node, nodes, tuple([nodes[place] for place, _ in self._readers])
+    def plain(self, found: Sequence[Any]) -> Plain | None:
+        """What is read of documents where candidates have these nodes; None where more than texts
+        of variables is read."""
+        key = tuple(found)
+        known = self._known
+        plain = known.get(key)
+        if plain is None and self._plain:
+            node, nodes = self._nodes(found)
+            if len(known) >= _KNOWN:
+                known.clear()
+            plain = known[key] = _same(node, nodes, tuple([nodes[p] for p, _ in self._readers]))
+        return plain
 
     def _nodes(self, found: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
         """The selected node, 0 if nobody asks for it, and those of the variables. What is selected
@@ -105,20 +133,6 @@ class TapReader:
             read += [tuple(reader(at)) for reader in self._partition]
         texts = tuple(read)
         return TapRow(tap, of.doc, of.base, of.key, of.start, of.end, of.id, node, nodes, texts)
-
-
-_READERS: WeakValueDictionary[tuple[int, int], TapReader] = WeakValueDictionary()
-"""By what they are made of, which they have."""
-
-
-def reader_of(query: TapQuery, subscription: Subscription) -> TapReader:
-    """What reads the documents of a tap, which `subscription` finds: one for all that differ in
-    their constants."""
-    named = subscription.delivery.named
-    found = _READERS.get((id(query), id(named)))
-    if found is None:
-        found = _READERS[id(query), id(named)] = TapReader(query, named)
-    return found
 
 
 def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:

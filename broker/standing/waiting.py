@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import islice
+from operator import attrgetter
 
 from broker.model import COUNTED, UNBOUNDED, Waiting
 from broker.pattern.trying import TooMuch, allowed
@@ -14,14 +15,14 @@ _TRIED = 100_000
 to wait for what they look at next."""
 
 
-def waiting(awake: Mapping[int, Live], owner_of: Callable[[str], str]) -> list[Waiting]:
+def waiting(awake: Iterable[Live], owner_of: Callable[[str], str]) -> list[Waiting]:
     """What the patterns that have rows have not decided yet, what is decided first in front, each
     for the query that owns it."""
     counts: dict[str, int] = {}
     soonest: dict[str, int] = {}
     left = _TRIED
     with allowed(_TRIED):
-        for _, pattern in sorted(awake.items()):
+        for pattern in sorted(awake, key=_number):
             dues: list[int] = []
             left -= _look(pattern, dues, left)
             for subscription in pattern.subscriptions.values() if dues else ():
@@ -58,3 +59,6 @@ def latest(awake: Iterable[Live]) -> int | None:
         except TooMuch:
             found.append(pattern.due)
     return max([time for time in found if time < UNBOUNDED], default=None)
+
+
+_number = attrgetter("number")

@@ -130,6 +130,29 @@ def test_who_comes_later_knows_only_later_documents_and_who_goes_takes_nothing_a
         assert not broker.engine.store.rows("SELECT * FROM patterns")
 
 
+def test_who_comes_when_something_was_noted_for_others_has_what_comes_then() -> None:
+    """Patterns that have their first block in common, which differ in the second one."""
+    text = "S/a->x NEXT {{}} S/b[./k = '{0}'] WITHIN 100 s"
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(f"p: {text.format('p')}; q: {text.format('q')}")
+        broker.process([Document("a1", timestamp=1.0, xml="<a/>")])
+        broker.subscribe(f"r: {text.format('r')}")
+        broker.unsubscribe("q")
+        broker.process([Document("a2", timestamp=2.0, xml="<a/>")])
+        broker.subscribe(f"s: {text.format('s')}")
+        broker.process([Document("a3", timestamp=3.0, xml="<a/>")])
+        found = broker.process(
+            [
+                Document(f"b{n}", timestamp=4.0 + n, xml=f"<b><k>{key}</k></b>")
+                for n, key in enumerate("pqrs")
+            ]
+        )
+    assert sorted((m.query, m.documents[0].id) for m in found) == [
+        *[("p", "a1"), ("p", "a2"), ("p", "a3")],
+        *[("r", "a2"), ("r", "a3"), ("s", "a3")],
+    ]
+
+
 def test_a_limit_suspends_its_own_subscriber_only() -> None:
     text = "S/a->x FOLLOWED BY {5 s} NOT S/b"
     with Broker(lateness=0.0) as broker:
