@@ -16,11 +16,9 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 import numpy as np
 
 from broker.pattern.in_order.channels import Channel, Offered
-from broker.pattern.in_order.deferred import Deferred, is_by_value, last_place, own_of
+from broker.pattern.in_order.deferred import own_of
 from broker.pattern.in_order.events import Event, Reader
-from broker.pattern.in_order.forms import Form
 from broker.pattern.in_order.held import FOR_EVER
-from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.takers import Numbers, Takers
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
@@ -404,11 +402,3 @@ class Noted:
             slots, which = expanded
             own = old[slots] & (places[part][which] == 0)
             np.minimum.at(first, slots[own], ends[part][which[own]])
-
-
-def deferred_of(form: Form, kept: Window, readers: Iterable[Reader]) -> Deferred | Noted:
-    """What notes what comes to queries of a form before their last block."""
-    last = last_place(form, kept)
-    if last and not isinstance(form, Listed) and not is_by_value(form):
-        return Noted(last, kept, readers)
-    return Deferred(form, kept, readers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.pattern.in_order.chain_forms import Following
+from broker.pattern.in_order.deferred import Deferred, is_by_value, last_place
 from broker.pattern.in_order.events import Reader
 from broker.pattern.in_order.following import Follows
 from broker.pattern.in_order.forms import Form, Iterated, Lacking
@@ -14,6 +15,7 @@ from broker.pattern.in_order.iterating import Iterates
 from broker.pattern.in_order.lacking import Lacks
 from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.lists import Lists
+from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.in_order.running import Runs
 from broker.pattern.in_order.spending import Spending
@@ -49,6 +51,13 @@ class Shared:
             self.common = frozenset(form.contiguous)
             for place, tap in enumerate(form.contiguous, len(form.leaves)):
                 self.readers[tap] = Reader(form, place, None)
+
+    def deferred(self) -> Deferred | Noted:
+        """What notes, for queries, what comes before their last block."""
+        last, kept, readers = last_place(self.form, self.plan.kept), self.plan.kept, self.readers
+        if last and not self.at_once and not is_by_value(self.form):
+            return Noted(last, kept, readers.values())
+        return Deferred(self.form, kept, readers.values())
 
     def matcher(self, spending: Spending, since: Mapping[int, int], once: bool = False) -> Matcher:
         """What matches queries, which know documents from these numbers on."""

@@ -16,7 +16,7 @@ from broker.pattern.in_order.asleep import Asleep
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.distinct import distinct
 from broker.pattern.in_order.events import ALL, Candidate, Event
-from broker.pattern.in_order.noted import Noted, deferred_of
+from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_beyond, due_from
@@ -55,7 +55,7 @@ class Together:
         self._takers: dict[int, list[Channel]] = {}
         """By query its channels among these."""
         self.asleep = Asleep()
-        self._deferred = deferred_of(shared.form, shared.plan.kept, shared.readers.values())
+        self._deferred = shared.deferred()
         self._noted = self._deferred if isinstance(self._deferred, Noted) else None
         self._keeping = Keeping(shared.plan, known) if looks_at_several(shared.plan) else None
 
