@@ -237,8 +237,7 @@ class Standings:
                 heappop(ready)
             group = self._memory.members.groups.numbered.get(number)
             if group is not None:
-                decided = self._of_group(group, highest, begins)
-                if decided:
+                if decided := self._of_group(group, highest, begins):
                     yield group, decided
                 continue
             pattern = self.live[number]
@@ -262,8 +261,9 @@ class Standings:
         for all of them."""
         found = self._memory.members.find(number)
         assert found is not None
-        first = found.first if isinstance(found, Group) else found
-        return self._upstream.depth(first.subscription)
+        return self._upstream.depth(
+            (found.first if isinstance(found, Group) else found).subscription
+        )
 
     @property
     def live(self) -> Mapping[int, Live]:

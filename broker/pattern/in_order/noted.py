@@ -174,8 +174,7 @@ class Noted:
                 if slot is not None:
                     number = earlier[slot]
                     if number == -2 or (number >= 0 and heads[number] >= had[slot]):
-                        noted = self._not_had(slot)
-                        if noted:
+                        if noted := self._not_had(slot):
                             self._give(owner, slot, noted, found)
                     first[slot] = -FOR_EVER
                 gave.add(owner)
@@ -243,10 +242,9 @@ class Noted:
         marks = self._gone + len(self._rows) + np.searchsorted(notes, which)
         self._note_all(numbers[notes])
         self._rows += [rows[n] for n in notes.tolist()]
-        self._arrivals.frombytes(arrivals[notes].tobytes())
-        self._ends.frombytes(ends[notes].tobytes())
-        self._places.frombytes(places[notes].tobytes())
-        self._numbers.frombytes(numbers[notes].tobytes())
+        columns = (self._arrivals, self._ends, self._places, self._numbers)
+        for column, of in zip(columns, (arrivals, ends, places, numbers), strict=True):
+            column.frombytes(of[notes].tobytes())
         found: list[Event] = []
         gave: set[int] = set()
         pairs = (slots.tolist(), which.tolist(), arrivals[which].tolist(), marks.tolist())
@@ -345,10 +343,8 @@ class Noted:
         """All that a query has not had, which it has then."""
         found: list[Event] = []
         slot = self.takers.slot.get(owner)
-        if slot is not None:
-            noted = self._not_had(slot)
-            if noted:
-                self._give(owner, slot, noted, found)
+        if slot is not None and (noted := self._not_had(slot)):
+            self._give(owner, slot, noted, found)
         return found
 
     def own(

@@ -136,8 +136,7 @@ class Together:
         self, watermark: int | None, begins: Callable[[int], bool] | None = None
     ) -> list[Candidate]:
         """The candidates of what is decided now; see `advance`."""
-        if self.watermark is None or (watermark is not None and self.watermark < watermark):
-            self.watermark = watermark
+        self.advance_to(watermark)
         ready: Sequence[Any] | None = None if begins else self._in_order()
         if ready is None:
             ready = self._ready()
