@@ -1,10 +1,9 @@
 """All registered event patterns: candidates of their taps in, decided matches out.
 
 A batch costs what arrives and what becomes due, however many patterns there are: rows go to the
-patterns of their tap, and a heap says which others have something to decide. Everything in memory
-is made of the tables of event patterns and can be made again at any time: after a restart, after a
-transaction that failed, after a revision. A match is decided in the batch in which the watermark
-comes far enough, and enters the outbox in its transaction.
+patterns of their tap, and a heap says which others have something to decide. All that is in memory
+is made of the tables, and is made again after a restart, a transaction that failed, or a revision.
+A match is decided in the batch in which the watermark comes far enough, and in its transaction.
 """
 
 from __future__ import annotations
@@ -276,16 +275,15 @@ class Standings:
 
     def _of_group(self, group: Group, highest: int, begins: Callable[[Live], bool]) -> Answer:
         """What the patterns of a group decide by this time."""
-        live = self.live
         self._memory.wake_by(group, group.watermark(highest))
         # With care each is timed by itself.
-        one_by_one = None if self._work.care is None else lambda number: begins(live[number])
+        one_by_one = None if self._work.care is None else lambda n: begins(self.live[n])
         try:
             decided = group.standing.advance(group.watermark(highest), one_by_one)
         finally:
             self._memory.agenda.plan(group)
         for number, news in group.standing.news():
-            self._memory.marks.note(live[number].entry.number, news)
+            self._memory.marks.note(self.live[number].entry.number, news)
         return decided
 
     def _advance(self, pattern: Live, highest: int) -> list[Published]:

@@ -173,9 +173,9 @@ class Noted:
                 slot = takers.slot.get(owner)
                 if slot is not None:
                     number = earlier[slot]
-                    if number == -2 or (number >= 0 and heads[number] >= had[slot]):
-                        if noted := self._not_had(slot):
-                            self._give(owner, slot, noted, found)
+                    some = number == -2 or (number >= 0 and heads[number] >= had[slot])
+                    if some and (noted := self._not_had(slot)):
+                        self._give(owner, slot, noted, found)
                     first[slot] = -FOR_EVER
                 gave.add(owner)
                 found.append(event)
