@@ -15,9 +15,7 @@ import os
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -27,13 +25,11 @@ import duckdb
 
 from broker.errors import BrokerError
 from broker.state.behind import JOURNAL, PROGRESS, Behind
-from broker.state.beside import beside
-from broker.state.disk import size, sync
+from broker.state.checkpoints import FILE, Checkpoints
 from broker.state.in_memory import CONFIG, IN_MEMORY, SharedDatabase
 from broker.state.journal import DamagedJournal, Journal, Unwritten
 from broker.state.migrations import JOURNALED, META, SCHEMA, STEPS, VERSION
 from broker.state.statements import PARSED
-from broker.state.transactions import Transactions
 
 DatabaseError = duckdb.Error
 """The base class of DuckDB's errors."""
@@ -50,12 +46,6 @@ FILE_ERRORS = (
     duckdb.ConnectionException,
 )
 """Errors whose cause is the file or the machine, and not a document."""
-
-_FILE = "broker.duckdb"
-
-_LOG = 256_000_000
-"""The bytes of the write-ahead log that are written into the file. Strings make DuckDB's own
-threshold checkpoint far too often."""
 
 _PATIENCE = 10.0
 """Seconds for which a copy waits for those who read."""
@@ -99,7 +89,7 @@ class StateError(BrokerError, RuntimeError):
     """The state directory cannot be used; the message says why, and what to do."""
 
 
-class Store(Transactions):
+class Store(Checkpoints):
     """A DuckDB database, in memory or in a state directory. Raises `StateError`.
 
     `memory` are the bytes that DuckDB may take, by default four fifths of the machine's. If it is
@@ -138,10 +128,8 @@ class Store(Transactions):
         elif self.directory is None:
             super().__init__(duckdb.connect(":memory:", config=IN_MEMORY))
         else:
-            super().__init__(_connect(self.directory / _FILE))
-            # Beside the thread this is for the case that it never finds an idle moment.
-            most = 4 * _LOG if self.in_background else _LOG
-            self.connection.execute(f"SET checkpoint_threshold = '{most // 1_000} kB'")
+            super().__init__(_connect(self.directory / FILE))
+            self._set_threshold()
         if self._memory is not None:
             # What does not fit goes to the disk beside the file, but not without end.
             self.connection.execute(f"SET memory_limit = '{self._memory // 1_000} kB'")
@@ -159,7 +147,7 @@ class Store(Transactions):
         except BaseException as error:
             self._connection.close()
             if isinstance(error, duckdb.Error) and self.directory is not None:
-                raise StateError(error_message(self.directory / _FILE, error)) from error
+                raise StateError(error_message(self.directory / FILE, error)) from error
             raise
 
     def _open_journal(self) -> Behind:
@@ -232,7 +220,7 @@ class Store(Transactions):
             self.close()
             if self.directory is None:
                 raise
-            raise StateError(error_message(self.directory / _FILE, error)) from error
+            raise StateError(error_message(self.directory / FILE, error)) from error
 
     def reopen(self) -> None:
         """Open the file again after DuckDB has given up on it (`broken`). Raises `StateError`."""
@@ -272,82 +260,13 @@ class Store(Transactions):
         else:
             super().define(functions)
 
-    def checkpoint(self, patience: float = 1.0) -> None:
-        """Write the write-ahead log into the file. Raises DuckDB's error if that fails.
-
-        DuckDB does not do it while a snapshot is read that is older than a row that was changed
-        since; that is waited for, `patience` seconds at most.
-        """
-        self._rest()
-        self._checkpoint(self.connection, patience)
-
-    def begin_checkpoint(self) -> Future[None]:
-        """Begin to do so beside the transactions that follow; the result raises what that one
-        raises."""
-        behind, before = self.behind, self._task
-        assert behind is not None
-
-        def work() -> None:
-            wait([] if before is None else [before])
-            self._bring(behind, log=0)
-
-        self._task = beside("tables", work)
-        return self._task
-
-    def _checkpoint(self, connection: duckdb.DuckDBPyConnection, patience: float = 1.0) -> None:
-        until = time.monotonic() + patience
-        while True:
-            try:
-                connection.execute("CHECKPOINT")
-                break
-            except duckdb.FatalException:
-                self.broken = True
-                raise
-            except duckdb.TransactionException:
-                if time.monotonic() > until:
-                    raise
-            time.sleep(0.01)
-        if self.directory is not None:
-            # DuckDB has removed the log. One that a power cut brings back is known for an old one,
-            # but not if it is two checkpoints old.
-            try:
-                sync(self.directory)
-            except OSError as error:
-                raise duckdb.IOException(f"cannot sync the directory: {error.strerror}") from error
-
-    def _bring(self, behind: Behind, log: int = _LOG) -> None:
-        """What the thread does; it also writes the write-ahead log into the file, from a size
-        on."""
-        super()._bring(behind)
-        if self._log() < log:
-            return
-        connection = self._cursor()
-        try:
-            self._checkpoint(connection)
-        except duckdb.TransactionException:
-            if not log:
-                raise
-            # Others read or write all the time: the thread tries again when it runs next.
-        finally:
-            connection.close()
-
-    def _log(self) -> int:
-        """The bytes of the write-ahead log."""
-        return 0 if self.directory is None else size(self.directory / f"{_FILE}.wal")
-
-    def _commit(self) -> None:
-        super()._commit()
-        behind, large = self.behind, self.in_background and self._begun and self._log() >= _LOG
-        if large and behind is not None and not self._busy:
-            self._bring_beside(behind)
-
     def backup(self, directory: Path) -> Path:
         """Copy the file to another directory, and return the copy's path. The caller ensures that
         nothing writes meanwhile. ValueError for a store in memory; `StateError` if the copy
         fails."""
         if self.directory is None:
             raise ValueError("a broker in memory has no file to copy")
-        target = directory / _FILE
+        target = directory / FILE
         try:
             self.checkpoint(_PATIENCE)  # nothing is committed meanwhile, so no thread follows
         except duckdb.TransactionException:
@@ -356,7 +275,7 @@ class Store(Transactions):
                 "by broker why or the like; try again"
             ) from None
         # This process may not even open the file: closing it would take DuckDB's lock away.
-        copying = [sys.executable, "-c", _COPY, str(self.directory / _FILE), str(target)]
+        copying = [sys.executable, "-c", _COPY, str(self.directory / FILE), str(target)]
         done = subprocess.run(copying, capture_output=True, text=True)
         if done.returncode:
             why = (done.stderr.strip() or "the copy ended early").splitlines()[-1]

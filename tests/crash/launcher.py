@@ -100,11 +100,11 @@ def forked(arguments: list[str], orders: Orders, log: str, environment: Mapping[
 
 def _hurry(upkeep: bool, slow: float) -> None:
     from broker.service.maintenance import Maintenance
-    from broker.state import behind, store
+    from broker.state import behind, checkpoints
     from feeds import poll
 
     # A thread brings the tables what the journal has, and makes checkpoints, all the time.
-    behind._MANY, store._LOG = 8, 20_000
+    behind._MANY, checkpoints.LOG = 8, 20_000
 
     def soon(*_: object, **__: object) -> float:
         return _FETCH * slow

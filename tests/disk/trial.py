@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from broker.state import behind, store
+from broker.state import behind, checkpoints
 from tests.disk.calls import Call, Watched
 from tests.disk.trace import COUNTED, Trace
 from tests.disk.workload import Work
@@ -50,7 +50,7 @@ def _work(watched: Watched, state: Path, number: int, error: int) -> Trace:
 
     state.mkdir()
     # So that a thread brings the tables what the journal has, and makes checkpoints, all the time.
-    behind._MANY, store._LOG = 8, 4_000
+    behind._MANY, checkpoints.LOG = 8, 4_000
     watched.watch(state, sees)
     work = None
     try:

@@ -269,7 +269,7 @@ def test_whatever_happens_what_was_committed_is_there(
     r = Random(seed)
     if in_background:
         monkeypatch.setattr("broker.state.behind._MANY", 4 * r.choice((2, 5)))
-        monkeypatch.setattr("broker.state.store._LOG", r.choice((1_000, 100_000)))
+        monkeypatch.setattr("broker.state.checkpoints.LOG", r.choice((1_000, 100_000)))
     state = tmp_path / "first"
     store = Store(state, in_background=in_background)
     model: list[int] = []

@@ -250,7 +250,7 @@ def test_a_large_log_is_written_into_the_file_beside_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that go to DuckDB at once, and those of the journal."""
-    monkeypatch.setattr("broker.state.store._LOG", 300_000)
+    monkeypatch.setattr("broker.state.checkpoints.LOG", 300_000)
     store = Store(tmp_path, in_background=True)
     log = tmp_path / "broker.duckdb.wal"
 
