@@ -370,14 +370,14 @@ class Core:
         """Reopen the engine if its memory differs from the file: after a failed commit it is
         unknown whether the file has the batch."""
         with self.lock:
-            engine = self.engine
+            engine, reason = self.engine, "its memory differs from the file"
             try:
                 stored = engine.admission.progress.read()
                 same = stored.position == engine.position
-            except DatabaseError:
-                same = False
+            except DatabaseError as error:
+                same, reason = False, str(error)
             if not same:
-                _log.warning("engine.reopening")
+                _log.warning("engine.reopening", reason=reason)
                 engine.store.broken = True  # the next use reopens it
                 engine.acknowledge(())
             self.committed()
