@@ -42,14 +42,19 @@ class Plain(NamedTuple):
 _same = lru_cache(maxsize=_KNOWN)(Plain)
 """One object for what is read in the same places, so that what was read is looked up by that."""
 
-Written = tuple[tuple[str, ...], tuple[str, ...]]
-"""The names of a pattern for the variables of a tap, and for the paths that are read of it."""
+
+class Written(NamedTuple):
+    """The names of a pattern for the variables of a tap, and for the paths that are read of it. It
+    is known by its `id`, which a plain tuple does not keep where modules are compiled."""
+
+    names: tuple[str, ...]
+    paths: tuple[str, ...]
 
 
 @lru_cache(maxsize=_KNOWN)
 def written(names: tuple[str, ...], texts: tuple[str, ...]) -> Written:
     """One object for all who have the same."""
-    return names, texts
+    return Written(names, texts)
 
 
 class TapReader:
