@@ -29,12 +29,9 @@ _BYTES = 16 << 20
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
 
-_SHARE = 0.4
-"""The part of a core that batches of few documents take: the next one begins when this one's time
-is that part of what has passed, and has what came meanwhile. A batch costs as much by itself as ten
-documents, so where more come, more come at a time."""
 _APART = 0.015
-"""The most seconds from the begin of such a batch to that of the next."""
+"""Seconds from the begin of a batch of few documents to that of the next, which then has what came
+meanwhile: a batch costs as much by itself as twenty documents."""
 
 _POISONS = 20
 """If the engine fails at this many documents in a row, it is the engine that is at fault."""
@@ -67,11 +64,10 @@ class LocalPipeline:
         try:
             while not stop.is_set():
                 core.news.clear()
-                begun, before = time.monotonic(), time.thread_time()
+                begun = time.monotonic()
                 if self.step(watch):
                     if self._last < WORTH:
-                        apart = min(_APART, (time.thread_time() - before) / _SHARE)
-                        stop.wait(max(0.0, begun + apart - time.monotonic()))
+                        stop.wait(max(0.0, begun + _APART - time.monotonic()))
                 else:
                     watch.well()
                     # If `stop` was set before `clear`, `news` will not be set again.
