@@ -50,11 +50,12 @@ def test_killed_in_this_process(tmp_path: Path) -> None:
     few = {"suspended"}  # killed there, and then dropped or replaced
     seen = Counter(found)
     # How far the service gets between two kills depends on the machine, and with that whether, say, a
-    # throttle leaves a match out: so it lives on until everything has been seen.
+    # throttle leaves a match out or an item is edited: so it lives on, each time for longer, until
+    # everything has been seen.
     for more in range(1, 5):
         if all(seen[name] for name in found if name not in few):
             break
-        _, again = live(tmp_path / f"again-{more}", SEED + more, [Kill(None, 0.4)])
+        _, again = live(tmp_path / f"again-{more}", SEED + more, [Kill(None, 0.4 * 2**more)])
         seen.update(again)
     assert not [name for name in found if not seen[name] and name not in few], seen
 
