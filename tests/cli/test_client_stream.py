@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from tests.cli.serving import (
     serving,
 )
 from tests.command import Command
+from tests.ports import reserved_port
 from tests.waiting import PATIENCE
 
 # -- publishing ------------------------------------------------------------------------------
@@ -186,9 +186,7 @@ def test_tail_follows_and_ctrl_c_ends_it(service: Serving, tmp_path: Path) -> No
 
 
 def test_tail_misses_nothing_over_a_restart(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(reserved_port())
     state = tmp_path / "state"
     path = queries(tmp_path, "q: SELECT t FROM S//book[./title->t];\n")
     with serving(state, server__port=port) as first:

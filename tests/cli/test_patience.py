@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import pytest
 
 from tests.cli.serving import Serving, book, environment, queries, run, serving
 from tests.command import Command
+from tests.ports import reserved_port
 from tests.waiting import PATIENCE
 
 QUERY = "q: SELECT t FROM S//book[./title->t];\n"
@@ -130,9 +130,7 @@ def test_one_that_was_killed_is_waited_for_and_found_at_its_new_address(
     with serving(state) as service:
         service.done("subscribe", queries(tmp_path, QUERY))
         service.signal(signal.SIGKILL)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(reserved_port())
     with Commanded(state, "matches", "--patience", "1 h") as matches:
         matches.says("no service answers at", "waiting up to 1 h for it")
         with serving(state, server__port=port):

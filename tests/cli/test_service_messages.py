@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import socket
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -15,17 +14,12 @@ import pytest
 
 from tests.cli.serving import answering, queries, run, serving
 from tests.docs.markdown import ROOT, code, tables
+from tests.ports import reserved_port
 from tests.waiting import PATIENCE
 
 PAGE = ROOT / "docs" / "service.md"
 QUERY = "q: SELECT t FROM S//book[./title->t];\n"
 BOOK = '{"xml": "<book><title>a</title></book>"}\n'
-
-
-def _free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 def none_there(folder: Path) -> str:
@@ -62,7 +56,7 @@ def port_in_use(folder: Path) -> str:
 
 def state_in_use(folder: Path) -> str:
     with serving(folder / "state") as service:
-        output = run("serve", "--state", service.state, "--port", _free_port()).stderr
+        output = run("serve", "--state", service.state, "--port", str(reserved_port())).stderr
         service.done("status")
         return output
 

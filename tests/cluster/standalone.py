@@ -18,6 +18,7 @@ from broker.spark.session import LOCAL_JAVA, local_cache_key
 from broker.spark.standalone import start_master, start_worker
 from tests.command import Command, run
 from tests.docs.markdown import ROOT
+from tests.ports import reserved_port
 from tests.waiting import PATIENCE, until
 
 HOST = "127.0.0.1"
@@ -93,8 +94,7 @@ def _java() -> str:
 @contextmanager
 def started(directory: Path, workers: int, cores: int = 2) -> Iterator[Cluster]:
     """A cluster of so many workers; its processes end with the block."""
-    with socket.create_server((HOST, 0)) as free:
-        port = free.getsockname()[1]
+    port = reserved_port()
     cluster = Cluster(directory, f"spark://{HOST}:{port}", cores)
     master = start_master(directory / "master", HOST, port)
     try:

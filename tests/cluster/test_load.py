@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.request
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.cluster.brokers import sharded
 from tests.cluster.processes import forking
 from tests.cluster.test_here import PAIR
 from tests.cluster.test_lost import batches, found_alone, process
+from tests.ports import reserved_port
 
 
 def test_metrics_tell_what_each_shard_has_done(tmp_path: Path) -> None:
@@ -29,8 +29,7 @@ def test_metrics_tell_what_each_shard_has_done(tmp_path: Path) -> None:
         broker.subscribe(PAIR)
         for batch in batches(3):
             process(broker, batch)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = free.getsockname()
+        address = "127.0.0.1", reserved_port()
         with serving(address, load, lambda: shards.rebuilt):
             with pytest.raises(Failed, match="--metrics"), serving(address, load, int):
                 pass

@@ -14,7 +14,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-from tests.crash.process import free_port
+from tests.ports import reserved_port
 
 TO = "desk@example.org"
 EVERY = 400_000
@@ -44,7 +44,7 @@ class Mails(AbstractContextManager["Mails"]):
         self.failures: list[str] = []
         self.repeated = 0
         self.reliable = False
-        self.port = free_port()
+        self.port = reserved_port()
         self._controller = Controller(self, hostname="127.0.0.1", port=self.port)
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:

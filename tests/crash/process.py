@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -27,6 +26,7 @@ import httpx
 
 from tests.crash.launcher import Orders, forked
 from tests.crash.points import Aim
+from tests.ports import reserved_port
 from tests.waiting import PATIENCE
 
 _IMPORTED = [
@@ -51,16 +51,11 @@ def _forking() -> ForkServerContext:
     return context
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 def configuration(directory: Path, feeds: Iterable[str] = (), **sections: dict[str, Any]) -> Path:
     """A file of settings for a state in `directory`: everything is tried again soon, nothing is
     late."""
     merged: dict[str, dict[str, Any]] = {
-        "server": {"port": free_port(), "token": TOKEN},
+        "server": {"port": reserved_port(), "token": TOKEN},
         "pipeline": {"kind": "local", "batch": 40},
         "time": {"lateness": "5 days", "idle": "300 days"},
         "feeds": {"urls": list(feeds), "interval": "1 s", "allow_private": True},

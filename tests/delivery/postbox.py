@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import email.policy
-import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 
 from broker.delivery import Smtp
+from tests.ports import reserved_port
 from tests.waiting import PATIENCE
 
 
@@ -51,9 +51,7 @@ class Postbox:
 @contextmanager
 def server(**settings: Any) -> Iterator[tuple[Postbox, Smtp]]:
     postbox = Postbox()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserved_port()
     controller = Controller(postbox, hostname="127.0.0.1", port=port, **settings)
     controller.start()
     try:

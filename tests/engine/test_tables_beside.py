@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import duckdb
@@ -182,11 +183,14 @@ def test_a_large_batch_is_committed_while_the_tables_are_busy(tmp_path: Path, ga
 def test_who_commits_waits_where_far_too_many_do(tmp_path: Path, gate: Gate) -> None:
     store = Store(tmp_path, in_background=True)
     most = 32 * MANY
-    several = 2 * most + 1  # as many may have come before the thread begins with what there is
 
-    def commit() -> None:
-        for n in range(several):
+    def commit() -> int:
+        # The one who commits may bring some there himself before the thread begins.
+        for n in count():
+            if gate.opened.is_set():
+                return n
             insert(store, n)
+        raise AssertionError
 
     with ThreadPoolExecutor(1) as pool:
         committing = pool.submit(commit)
@@ -195,7 +199,8 @@ def test_who_commits_waits_where_far_too_many_do(tmp_path: Path, gate: Gate) -> 
         until(lambda: len(store.behind._waiting) == most)  # type: ignore[union-attr]
         assert not committing.done()
         gate.opened.set()
-        committing.result(PATIENCE)
+        several = committing.result(PATIENCE)
+    assert several > most
     assert kept(store) == [*range(several)]
     store.close()
 

@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 from feeds.sample_server import FeedServer
-from tests.crash.process import free_port
 from tests.feeds.data import rss
 from tests.feeds.test_websub import HubProgram
+from tests.ports import reserved_port
 from tests.service.process import Process
 from tests.waiting import PATIENCE
 
@@ -45,7 +45,7 @@ class World:
         self.hub = stack.enter_context(HubProgram())
         self.server = stack.enter_context(FeedServer(path / "site"))
         self.url = self.server.url("news.rss")
-        port = free_port()
+        port = reserved_port()
         self.callback = f"http://127.0.0.1:{port}/hook"
         self.config = path / "broker.toml"
         self.config.write_text(
