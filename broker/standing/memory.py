@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
@@ -19,7 +19,7 @@ from broker.standing.marks import Marking
 from broker.standing.members import Members
 from broker.standing.tap_index import Share
 from broker.standing.taps import row_of, rows_of
-from broker.state.pattern_tables import PatternTables, TapRow
+from broker.state.pattern_tables import PatternTables, RowValues, TapRow
 from broker.state.stored_taps import StoredTaps
 
 TRIES = 100
@@ -51,7 +51,7 @@ class Memory:
         self.agenda = Agenda()
         self.alone: dict[int, Live] = {}
         self.touched: dict[int, Live | Group] = {}
-        self.rows: list[TapRow] = []
+        self.rows: list[RowValues] = []
         self.settled = -UNBOUNDED
 
     def clear(self) -> None:
@@ -205,9 +205,13 @@ class Memory:
         group = share.group
         group.came(owners, end)
         if share.wakes and group.asleep:
-            for number in owners:
-                if number in group.asleep:
-                    self.wake(group.patterns[number])
+            self.rouse(group, owners)
+
+    def rouse(self, group: Group, owners: Iterable[int]) -> None:
+        """None of these patterns of a group is asleep any more."""
+        for number in owners:
+            if number in group.asleep:
+                self.wake(group.patterns[number])
 
     def withdraw(self) -> None:
         """Take back the rows that patterns have not seen."""

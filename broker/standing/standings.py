@@ -209,7 +209,7 @@ class Standings:
         before = self.tables.rows_of(docs)
         self.tables.delete_rows(docs)
         self.take([*found], documents, {})
-        changed = {row.tap for row in before.symmetric_difference(self._memory.rows)}
+        changed = {row[0] for row in before.symmetric_difference(self._memory.rows)}
         self._memory.withdraw()
         self._renewing.renew([*self._memory.members.taps.patterns_of(changed)])
 

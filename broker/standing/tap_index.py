@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import attrgetter
 
 from broker.pattern.in_order.channels import Channel
+from broker.pattern.in_order.standing import Together
 from broker.query.catalog import Catalog
 from broker.query.patterns import TapQuery
 from broker.standing.live import Block, Group, Live
-from broker.standing.taps import TapReader, written
+from broker.standing.taps import Plain, TapReader, Written, nodes_of, written
+from broker.state.pattern_tables import Texts
 from xscl.compact import OneOrMany
 
 _READERS = 1_000
@@ -63,6 +66,36 @@ class Share:
         return [each for each in self.owners if base >= patterns[each].entry.first_doc]
 
 
+class Kind:
+    """What is the same of the rows that patterns take of documents in which a tap stands in the
+    same places, where they have written the same: the `nodes` by their variables, and the `paths`
+    of its texts."""
+
+    __slots__ = ("nodes", "paths")
+
+    def __init__(self, named: Written, plain: Plain) -> None:
+        self.nodes = nodes_of(named.names, plain.nodes)
+        self.paths = named.paths
+
+    def values(self, texts: Texts) -> Mapping[str, Sequence[str]]:
+        """The texts of a document by path."""
+        paths = self.paths
+        # Most blocks have one variable.
+        if len(paths) == len(texts) == 1:
+            return {paths[0]: texts[0]}
+        return dict(zip(paths, texts, strict=True))
+
+
+_kind = lru_cache(maxsize=_READERS)(Kind)
+"""One object for all rows that are the same but for their documents."""
+
+Target = tuple[Kind, Share, Group, Together, Channel, int, bool, bool]
+"""Patterns that take the documents of a tap: of which kind their rows are, the share that they are,
+their group and what matches it, their channel and the place of their block; whether they are the
+first of the tap that are of these patterns, and whether they have decided up to some time before
+their lateness was changed."""
+
+
 @dataclass(slots=True, eq=False)
 class Tap:
     """A tap, and the patterns that take its documents: those in groups by these, as `shares`, those
@@ -77,6 +110,23 @@ class Tap:
     alone: Sequence[Live] = ()
     groups: Mapping[int, tuple[Group, Block]] = field(default_factory=lambda: _NO_GROUPS)
     stored: bool = False
+    _known: tuple[Plain, Sequence[Target]] | None = None
+    """Who takes the documents of one kind, of which nearly all are."""
+
+    def targets(self, plain: Plain) -> Sequence[Target]:
+        """Who takes its documents where this is read of them, of its shares."""
+        known = self._known
+        if known is not None and known[0] is plain:
+            return known[1]
+        found: list[Target] = []
+        for share in self.shares:
+            group = share.group
+            first = not any(each[2] is group and each[1].owners == share.owners for each in found)
+            floored = group.entry.floor is not None
+            of = (group, group.standing, share.channel, share.place)
+            found.append((_kind(share.written, plain), share, *of, first, floored))
+        self._known = (plain, found)
+        return found
 
     def __bool__(self) -> bool:
         """Whether anybody takes its documents."""
@@ -92,6 +142,7 @@ class Tap:
 
     def add(self, pattern: Live, place: int, query: TapQuery) -> None:
         """It is for a block of a pattern."""
+        self._known = None
         group = pattern.group
         if group is None:
             if pattern not in self.alone:
@@ -113,6 +164,7 @@ class Tap:
 
     def remove(self, pattern: Live) -> None:
         """Remove a pattern, which is still in its group."""
+        self._known = None
         group, number = pattern.group, pattern.number
         if group is None:
             self.alone = tuple([each for each in self.alone if each is not pattern])

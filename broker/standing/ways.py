@@ -14,17 +14,17 @@ from broker.join.one_block import Satisfied, Tapped
 from broker.pattern.instances import Row
 from broker.results.contents import Contents
 from broker.standing.memory import Memory
-from broker.standing.tap_index import Tap
-from broker.standing.taps import Plain, nodes_of
-from broker.state.pattern_tables import TapRow
+from broker.standing.tap_index import Kind, Tap, Target
+from broker.standing.taps import Plain
+from broker.state.pattern_tables import Texts
 from broker.state.stored_documents import StoredDocument
 from xscl.interruption import PENDING, check
 
 _KNOWN = 10_000
 
 
-_Way = Sequence[tuple[Tap, Plain]]
-"""Taps, each with what is read for it."""
+_Way = Sequence[tuple[Tap, Plain, Sequence[Target]]]
+"""Taps, each with what is read for it, and whom it comes to."""
 
 
 class Ways:
@@ -61,14 +61,14 @@ class Ways:
         return way
 
     def _way(self, satisfied: Satisfied) -> _Way | None:
-        found: list[tuple[Tap, Plain]] = []
+        found: list[tuple[Tap, Plain, Sequence[Target]]] = []
         taps = self._memory.members.taps
         for canonical, chosen in satisfied.taps:
             for tap in taps.of_query(canonical.number):
                 plain = tap.reader.plain(chosen.nodes)
                 if plain is None or tap.groups or tap.alone:
                     return None
-                found.append((tap, plain))
+                found.append((tap, plain, tap.targets(plain)))
         return found
 
     def _go(
@@ -79,51 +79,58 @@ class Ways:
         seen: Mapping[int, int],
     ) -> bool:
         """Hand over the rows of a document; False, and nothing, where a text is not known. Taps
-        with the same variables and paths have one row: it says nothing of what else they ask."""
-        reads: dict[int, tuple[tuple[str, ...], ...]] = {}
-        try:
-            for _, plain in way:
-                if id(plain) not in reads:
-                    reads[id(plain)] = tuple([(texts[node],) for node in plain.read])
-        except KeyError:
+        with the same variables and paths have one row: it says nothing of what else they ask. This
+        runs for each document that is taken, so it calls few functions."""
+        reads = _reads(way, texts)
+        if reads is None:
             return False
         if PENDING:
             check()
         memory = self._memory
-        touched, stored = memory.touched, memory.rows
-        doc, base, key, _, id_of, _, start, end, *_ = of
+        stored = memory.rows
+        doc, base, key, _, id_of, _, start, end, _, _, _ = of
         late = seen.get(doc) if base == doc else None
-        rows: dict[tuple[int, int], Row] = {}
-        for tap, plain in way:
-            read = reads[id(plain)]
+        old = late is not None and end < late
+        rows: dict[Kind, Row] = {}
+        for (tap, plain, targets), read in zip(way, reads, strict=True):
             node, nodes, _ = plain
-            stored.append(
-                TapRow._make((tap.name, doc, base, key, start, end, id_of, node, nodes, read))
-            )
+            stored.append((tap.name, doc, base, key, start, end, id_of, node, nodes, read))
             tap.stored = True
-            for share in tap.shares:
-                group = share.group
-                old = late is not None and (end < late or group.entry.floor is not None)
-                if old and not group.takes(end, late):
+            for kind, share, group, together, channel, place, first, floored in targets:
+                if (old or floored) and not group.takes(end, late):
                     continue
-                channel = share.channel
                 if base < share.first_doc:
                     owners = [*share.knowing(base)]
                     if not owners:
                         continue
                     channel = channel.part(owners)
-                same = (id(share.written), id(plain))
-                row = rows.get(same)
+                row = rows.get(kind)
                 if row is None:
-                    names, paths = share.written
-                    if len(paths) == 1:
-                        values = {paths[0]: read[0]}
-                    else:
-                        values = dict(zip(paths, read, strict=True))
-                    of_names = nodes_of(names, nodes)
-                    row = Row(doc, key, base, start, end, id_of, node, of_names, values)
-                    rows[same] = row
-                memory.reach(share, channel.owners, end)
-                group.standing.offer(channel, share.place, row)
-                touched[group.number] = group
+                    values = kind.values(read)
+                    row = Row(doc, key, base, start, end, id_of, node, kind.nodes, values)
+                    rows[kind] = row
+                if first:
+                    group.came(channel.owners, end)
+                    memory.touched[group.number] = group
+                if share.wakes and group.asleep:
+                    memory.rouse(group, channel.owners)
+                together.offer(channel, place, row)
         return True
+
+
+def _reads(way: _Way, texts: Mapping[int, str]) -> list[Texts] | None:
+    """The texts that each tap reads of a document; None where one is not known."""
+    found: list[Texts] = []
+    read: Texts = ()
+    before: Plain | None = None
+    try:
+        for _, plain, _ in way:
+            if plain is not before:
+                before, places = plain, plain[2]
+                # Most blocks have one variable.
+                one = len(places) == 1
+                read = ((texts[places[0]],),) if one else tuple([(texts[n],) for n in places])
+            found.append(read)
+    except KeyError:
+        return None
+    return found

@@ -43,6 +43,10 @@ class Mark(NamedTuple):
     end: int
 
 
+Texts = tuple[tuple[str, ...], ...]
+"""At each path that is read of a document the texts, in order."""
+
+
 class TapRow(NamedTuple):
     """A document as a block takes it: its number, that of the oldest one that it is made of, the
     hash of what identifies it, its interval and id; and the `texts` at each path, in order."""
@@ -56,8 +60,11 @@ class TapRow(NamedTuple):
     id: str
     node: int
     nodes: tuple[int, ...]
-    texts: tuple[tuple[str, ...], ...]
+    texts: Texts
 
+
+RowValues = tuple[str, int, int, int, int, int, str, int, tuple[int, ...], Texts]
+"""What a `TapRow` says. To store a row takes no more, and it is made in a third of the time."""
 
 Arrived = tuple[TapRow, int | None]
 """A row, and the highest time when its document came, None if that was not older."""
@@ -214,7 +221,7 @@ class PatternTables:
         if lacks != self.lacks_rows:
             self._store.set_numbers(**{_LACKS: int(lacks)})
 
-    def add_rows(self, rows: Sequence[TapRow]) -> None:
+    def add_rows(self, rows: Sequence[RowValues]) -> None:
         self._append("pattern_rows", rows, _ROWS)
 
     def delete_rows(self, docs: Collection[int]) -> None:

@@ -87,14 +87,14 @@ class Together:
             noted.numbers.append(number if number >= 0 else noted.enter(to, reader.place))
             noted.rows.append(row)
             return
-        self._arrival += 1
-        owners = to.owners
+        self._arrival = arrival = self._arrival + 1
         # What waits for one query that goes on anyhow is not worth noting.
-        alone = len(owners) == 1 and owners[0] in self._waiting
-        if self._deferred.last and not alone:
-            self._arrived.append(reader.offered(to, self._arrival, row))
+        if len(to.owners) == 1 and to.owners[0] in self._waiting:
+            self._arrived.append(reader.event(to.owners[0], arrival, row))
+        elif self._deferred.last:
+            self._arrived.append(reader.offered(to, arrival, row))
         else:
-            self._arrived += [reader.event(owner, self._arrival, row) for owner in owners]
+            self._arrived += [reader.event(owner, arrival, row) for owner in to.owners]
 
     def _rows(self) -> list[Offered]:
         """All rows that it has not looked at, as events."""
