@@ -14,6 +14,7 @@ from itertools import count
 
 from xscl.stage1.constants import Asked
 from xscl.stage1.document import DOCUMENT_NODE
+from xscl.stage1.groups import Group
 from xscl.stage1.outlines import Outline
 from xscl.stage1.paths import LabelPath, LabelPaths
 from xscl.stage1.states import StateSet, label_keys
@@ -21,11 +22,16 @@ from xscl.stage1.states import StateSet, label_keys
 Children = tuple[tuple[int, bool], ...]
 """The numbers of elements, and whether they have children."""
 
-Visit = tuple[StateSet, int, tuple[int, ...], tuple[tuple[Asked, Children | None], ...] | None]
+Plainly = tuple[Group, int]
+"""Edges that nothing but a constant decides, mostly, and the number of their var1's node."""
+
+Ask = tuple[Asked, Children | None, Plainly | None]
+"""What is asked of an element, and for which edges. Mostly the text of a child is asked: of a
+structure that is met again it is known which elements that are (`with_children`)."""
+
+Visit = tuple[StateSet, int, tuple[int, ...], tuple[Ask, ...] | None]
 """An element that has to be looked at: its state set, its number, and the elements above it from
-the root down; only if one of those asked satisfies a constant, where it says which. Mostly the text
-of a child is asked: of a structure that is met again it is known which elements that are
-(`with_children`)."""
+the root down; only if one of those asked satisfies a constant, where it says which."""
 
 Coded = tuple[int, bool, int, tuple[int, ...]]
 """An element whose string value is coded: its number, whether it has children, and at which place
@@ -105,14 +111,15 @@ class Course:
         if way == self._way:
             way = self._way  # one object for all that have the same parent
         self._way = way
-        asked: list[Asked] | None = None if here.wants_leaves else []
+        asked: list[Ask] | None = None if here.wants_leaves else []
         open_nodes = (DOCUMENT, *way, number)
         for group in here.general:
             if group.trigger is None or not group.fixed:
                 asked = None
             elif asked is not None:
-                asked.append((group.trigger[1], open_nodes[group.place]))
-        return (here, number, way, None if asked is None else (*[(a, None) for a in asked],))
+                plainly = (group, open_nodes[group.back[0]]) if group.evaluate is None else None
+                asked.append(((group.trigger[1], open_nodes[group.place]), None, plainly))
+        return (here, number, way, None if asked is None else (*asked,))
 
 
 def with_children(
@@ -120,7 +127,7 @@ def with_children(
 ) -> list[Stop]:
     """The stops of a whole document with these tags and numbers of children, where it is known
     which elements are the children that are asked about."""
-    asked = {each for *_, visit in stops for each, _ in (visit and visit[3]) or ()}
+    asked = {each for *_, visit in stops for each, _, _ in (visit and visit[3]) or ()}
     inner = _children_of({number for _, number in asked}, children)
     found: dict[Asked, Children | None] = {}
     for each in asked:
@@ -135,7 +142,7 @@ def with_children(
     answer: list[Stop] = []
     for rows, coded, plain, visit in stops:
         if visit is not None and visit[3] is not None:
-            visit = (*visit[:3], tuple([(each, found[each]) for each, _ in visit[3]]))
+            visit = (*visit[:3], tuple([(each, found[each], to) for each, _, to in visit[3]]))
         answer.append((rows, coded, plain, visit))
     return answer
 

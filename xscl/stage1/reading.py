@@ -11,14 +11,15 @@ from lxml import etree
 from xxhash import xxh3_64_intdigest
 
 from xscl.growth import paused
-from xscl.stage1.constants import Asked, Satisfied, satisfied_by
-from xscl.stage1.course import DOCUMENT, Children, Course, Stop
+from xscl.interruption import PENDING, check
+from xscl.stage1.constants import Satisfied, satisfied_by
+from xscl.stage1.course import DOCUMENT, Ask, Course, Stop
 from xscl.stage1.document import string_value
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.states import StateSet
 from xscl.stage1.structures import Structures
 from xscl.stage1.tree import forget_tree
-from xscl.stage1.walk import Standing, Walk
+from xscl.stage1.walk import Standing, Walk, of_constants
 from xscl.stage1.witness import Witness
 
 _TAG = attrgetter("tag")
@@ -115,7 +116,7 @@ class Reading:
             if visit is None:
                 continue
             here, number, above, asked = visit
-            if asked is not None and not _satisfy(asked, elements, satisfied):
+            if asked is not None and _plainly(asked, number, elements, satisfied, witness):
                 continue
             if walk is None:
                 walk = Walk(self.automaton, self.standing, witness, satisfied)
@@ -125,12 +126,19 @@ class Reading:
             walk.visit(here, elements[number], number)
 
 
-def _satisfy(
-    asked: Sequence[tuple[Asked, Children | None]], elements: Sequence[Any], known: Satisfied
+def _plainly(
+    asked: Sequence[Ask],
+    number: int,
+    elements: Sequence[Any],
+    known: Satisfied,
+    witness: Witness,
 ) -> bool:
-    """Whether an element of a document satisfies one of the constants that it is asked for."""
-    some = False
-    for each, children in asked:
+    """Witness an element of a document for the edges that its constants find, as `Walk` does;
+    False, and nothing, if more has to be found out."""
+    flat = witness.flat
+    first = len(flat)
+    plain = True
+    for each, children, plainly in asked:
         found = known.get(each)
         if found is None:
             if children is None:
@@ -141,6 +149,23 @@ def _satisfy(
                     for n, inner in children
                 ]
                 found = known[each] = each[0].satisfied_by(texts)
-        if found:
-            some = True
-    return some
+        if not found or not plain:
+            continue
+        if plainly is None:
+            plain = False
+            continue
+        if PENDING:
+            check()
+        group, above = plainly
+        for entry in of_constants(group, found):
+            if entry.tests:
+                plain = False
+                break
+            flat += (entry.var1, entry.var2, above, number, 0)
+    if not plain:
+        del flat[first:]
+    elif len(flat) > first and number not in witness.texts:
+        element = elements[number]
+        if not len(element):
+            witness.texts[number] = element.text or ""
+    return plain

@@ -127,7 +127,7 @@ class Walk:
                 satisfied = self._satisfied(trigger[1], group.place)
                 if not satisfied:
                     continue
-                entries = _of_constants(group, satisfied)
+                entries = of_constants(group, satisfied)
             else:
                 entries = self._triggered(group)
             plainly = group.fixed and group.evaluate is None
@@ -260,7 +260,7 @@ class Walk:
         return test.around(tree, tree.at(number), 1, 1)
 
 
-def _of_constants(group: Group, satisfied: AbstractSet[int]) -> Iterable[Entry]:
+def of_constants(group: Group, satisfied: AbstractSet[int]) -> Iterable[Entry]:
     """The edges of a group with one of these constants; mostly there is one of these, with one."""
     of = group.by_constant
     if len(satisfied) == 1:
