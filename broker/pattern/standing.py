@@ -85,10 +85,15 @@ class Standing:
         for instance in self._source.advance(arrived, END):
             if PENDING:
                 check()
-            identity = identity_of(instance, nodes_of(instance, self._names))
+            identity = self._identity(instance)
             if identity not in found or instance.due < found[identity].due:
                 found[identity] = instance
+        if self._trace is not None:
+            self._trace.matched(found, self._identity)
         return [*found.values()]
+
+    def _identity(self, instance: Instance) -> object:
+        return identity_of(instance, nodes_of(instance, self._names))
 
     def again(self, arrived: Arrived) -> None:
         """Make the state of the rows of all live documents, as it was when the watermark was where
@@ -150,7 +155,7 @@ class Standing:
         self._setting.left = tries
         seen: set[object] = set()
         for due, instance in self._source.waiting():
-            identity = identity_of(instance, nodes_of(instance, self._names))
+            identity = self._identity(instance)
             if identity not in self._seen and identity not in seen:
                 seen.add(identity)
                 yield due, instance

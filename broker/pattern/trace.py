@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from broker.pattern.instances import Instance
@@ -37,5 +37,15 @@ class Trace:
             self.plans.append(planned)
 
     def block(self, instance: Instance, absence: Absence, by: Sequence[Instance]) -> None:
-        documents = tuple([row.doc for row in instance.rows])
-        self.blocked[documents, id(absence)] = Blocked(instance, absence, by)
+        """Note one; the same documents may be blocked by the nodes of one choice only."""
+        self.blocked[id(absence), *map(id, instance.rows)] = Blocked(instance, absence, by)
+
+    def matched(self, found: Container[object], identity: Callable[[Instance], object]) -> None:
+        """Forget what is a match nevertheless, with other nodes of its documents, and keep what is
+        left by documents."""
+        left: dict[object, Blocked] = {}
+        for each in self.blocked.values():
+            if identity(each.instance) not in found:
+                documents = tuple([row.doc for row in each.instance.rows])
+                left[documents, id(each.absence)] = each
+        self.blocked = left
