@@ -91,6 +91,19 @@ def _fold(random: Random) -> str:
     return f"{left} FOLD {{{filters}, {proceed}{step}}} {right}{where}"
 
 
+def _sharing_fold(random: Random) -> str:
+    """Iterations that take the same documents, whenever they began."""
+    goes = ("", "r > prev(r, p)", "r < prev(r, p)", "r >= prev(r, p)", "r <= last(r, p)")
+    counts = (
+        *("", "", " = 1", " = 2", " = 3", " >= 2", " < 3", " > 1 AND count(r) <= 3", " != 2"),
+    )
+    where = random.choice(counts)
+    where = f" WHERE count(r){where}" if where else ""
+    tie = random.choice(("", "", "t = s"))
+    left, right = "S/a[./s->s][./p->p]", "S/b[./s->t][./p->r]"
+    return f"{left} FOLD {{{tie}, {random.choice(goes)}}} {right}{where}"
+
+
 def _lacking(random: Random) -> str:
     kill = " AND ".join(_asked(random, (*_PAIRS, "r > 1"), "p", "r"))
     left, absent = "S/a[./s->s][./p->p]", "NOT S/b[./s->t][./p->r]"
@@ -189,6 +202,7 @@ MAKERS = {
     "chain": _chain,
     "list": _listed,
     "fold": _fold,
+    "sharing fold": _sharing_fold,
     "lacking": _lacking,
     "runs": _runs,
     "group": _group,
@@ -197,7 +211,7 @@ MAKERS = {
 }
 
 
-_PARTITIONED = {_next, _chain, _fold, _lacking, _group, _bounded_group, _last_group}
+_PARTITIONED = {_next, _chain, _fold, _sharing_fold, _lacking, _group, _bounded_group, _last_group}
 """Those that have no PARTITION BY of their own."""
 
 

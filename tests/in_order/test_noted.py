@@ -139,3 +139,18 @@ def test_what_has_come_and_is_not_looked_at_comes_once(goes: bool) -> None:
     standing.offer(second, 1, row(standing, 1, 2, 2, 2, 7))
     found = {owner: len(each or ()) for owner, each in standing.advance(2 * _US).items()}
     assert found == ({1: 1} if goes else {0: 1, 1: 1})
+
+
+def test_an_iteration_that_ends_takes_another_document_of_that_time() -> None:
+    """What is over is dropped in between, and what may still come is not."""
+    standing = together("S/q[./p->a] FOLD {, b < prev(b, a)} S/q[./p->b]")
+    standing.join(0, 0)
+    begins, goes_on = sorted(standing.shared.readers)
+    of_it = Channel([0])
+    found = []
+    for number, (tap, at, price) in enumerate([(begins, 1, 5), (goes_on, 2, 7), (goes_on, 2, 3)]):
+        standing.offer(of_it, tap, row(standing, tap, number, at, at, price))
+        found.append(len(standing.advance(at * _US).get(0) or ()))
+        standing.expire(at * _US)
+        of_it = Channel([0])
+    assert found == [0, 0, 1]

@@ -1,109 +1,173 @@
 """Iterations that take the same documents: kept once, with where each of them began.
 
 SASE+ shares its runs so. All iterations of one key go on with what comes, or end; one that has just
-begun differs from the others only in what it compares the first document with.
+begun differs from the others only in what it compares the first document with. That is looked at
+when so many documents have come behind it that it may be a match: most of what begins ends before.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
+from math import ceil, floor, inf
 
 from broker.pattern.in_order.forms import Common
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.instances import Row
 
-Begun = tuple[int, int, Row, float, int]
-"""How many documents were taken before its first one, its number, the document that it began with,
-the number of that one, and the latest end of what it may take."""
+Begun = tuple[int, Row, float, int]
+"""The number of an iteration, the document that it began with, the number of that one, and the
+latest end of what it may take."""
+
+Chain = list[tuple[Row, list[Begun]]]
+"""Documents each of which goes on from the one before, with the iterations that saw it first."""
 
 
 class Runs:
-    """The iterations of one key. `taken` are the documents that they go on with, `went` are those
-    that have taken some, in order of where they began, `fresh` are the others. The last document
-    came at the time `at`; `before` is what was there when it did: the documents that were taken and
-    the iterations that had taken some, with how many they were, and those of the fresh ones that
-    saw it."""
+    """The iterations of one key: those that saw the `chain`, and `fresh` ones that saw nothing yet.
+    Of the chain, some of the iterations may not take what they saw first; up to `_sifted` they are
+    left out, and up to `_over` nothing is left. The last document came at the time `at`, `_seeing`
+    are those that saw it first, and `_earlier` is the chain before it did: another one, or the same
+    without that document."""
 
-    __slots__ = ("at", "before", "fresh", "keys", "taken", "value", "went")
+    __slots__ = (
+        *("_common", "_earlier", "_newest", "_over", "_seeing", "_sifted", "_value"),
+        *("at", "chain", "fresh"),
+    )
 
-    def __init__(self) -> None:
-        self.taken: list[Row] = []
-        self.went: list[Begun] = []
+    def __init__(self, common: Common) -> None:
+        self._common = common
+        self.chain: Chain = []
         self.fresh: list[Begun] = []
-        self.keys: set[int] = set()
-        """Of the documents of those that have taken some."""
         self.at = -FOR_EVER
-        self.value = 0.0
-        """The number of the last one that was taken."""
-        self.before: tuple[list[Row], int, list[Begun], int, list[Begun]] | None = None
+        self._newest = -FOR_EVER
+        """No document that an iteration saw or began with has a greater key, but for fresh ones."""
+        self._value = 0.0
+        """The number of the last one of the chain."""
+        self._earlier: Chain = []
+        self._seeing: list[Begun] = []
+        self._sifted = self._over = 0
 
     def __bool__(self) -> bool:
-        return bool(self.went or self.fresh)
+        """Whether something may go on; with a document of the time of the last one, too."""
+        return bool(self.chain or self.fresh or self._seeing or self._earlier)
 
-    def follow(self, common: Common, row: Row, number: float) -> bool | None:
-        """Go on with a document, or end; whether any iteration goes on. One that none sees changes
-        nothing. None: the document does not come behind the last one, or was there before, so that
-        what was common is not common any more."""
-        start, end, key, seeing, went = row.start, row.end, row.key, self.fresh, self.went
-        if start <= self.at or key in self.keys:
+    def follow(self, row: Row, number: float) -> int | None:
+        """Go on with a document, or end; how many documents an iteration may have taken now. None:
+        the document does not come behind the last one, or may have been there before, so that what
+        was common is not common any more."""
+        start, key, seeing, newest = row.start, row.key, self.fresh, self._newest
+        if start <= self.at or (key <= newest and key in self._keys()):
             return None
         fresh: list[Begun] = []
-        if seeing and seeing[-1][2].end >= start:
-            fresh = [each for each in seeing if each[2].end >= start]
-            seeing = [each for each in seeing if each[2].end < start]
-        if not seeing and not went:
-            return False
-        if key in [each[2].key for each in seeing]:
-            return None
-        # Lists only grow, so what was there before is told by how many there were.
-        self.before = (self.taken, len(self.taken), went, len(went), seeing)
-        self.at, self.fresh = end, fresh
-        inclusive, free, value = common.inclusive, common.comes is None, self.value
-        self.value = number if common.before is None else common.before(row)
-        if not went or not (number > value or (inclusive and number == value) or free):
-            self.taken, self.keys, went = [], set(), []
-        elif went[0][4] < end:
-            went = [each for each in went if each[4] >= end]
-        taken, keys = self.taken, self.keys
-        place = len(taken)
+        if seeing and seeing[-1][1].end >= start:
+            count = len(seeing) - 1
+            while count and seeing[count - 1][1].end >= start:
+                count -= 1
+            seeing, fresh = seeing[:count], seeing[count:]
+        chain = self.chain
+        if not seeing and not chain:
+            return 0
         for each in seeing:
-            begun = each[3]
-            if number > begun or (inclusive and number == begun) or free:
-                went.append((place, *each[1:]))
-                keys.add(each[2].key)
-        self.went = went
-        if not went:
-            return False
-        taken.append(row)
-        keys.add(key)
-        return True
+            own = each[1].key
+            if own == key:
+                return None
+            if own > newest:
+                newest = own
+        self._newest = key if key > newest else newest
+        common, value = self._common, self._value
+        self.at, self.fresh, self._earlier, self._seeing = row.end, fresh, chain, seeing
+        self._value = number if common.before is None else common.before(row)
+        if number > value or (number == value and common.inclusive):
+            chain.append((row, seeing))
+            return len(chain)
+        if self._sifted:
+            self._sifted = self._over = 0
+        for _, _, begun, _ in seeing:
+            if number > begun or (number == begun and common.inclusive):
+                self.chain = [(row, seeing)]
+                return 1
+        self.chain = []
+        return 0
 
-    def of_counts(self, least: float, most: float) -> list[Begun]:
-        """The iterations that have taken so many documents."""
-        count, went = len(self.taken), self.went
-        first = bisect_left(went, (count - most,)) if count > most else 0
-        return went[first : bisect_left(went, (count - least + 1,))]
+    def _keys(self) -> set[int]:
+        """Those of the documents of the chain, and of those with which iterations began."""
+        found = {row.key for row, _ in self.chain}
+        return found.union(*[[each[1].key for each in begun] for _, begun in self.chain])
+
+    def matches(self) -> Iterator[tuple[Begun, list[Row]]]:
+        """The iterations that have taken as many documents as is asked for, and these."""
+        chain, end = self.chain, self.at
+        least, most = self._common.counts or (1.0, inf)
+        if least == most:
+            place = len(chain) - int(most)
+            for each in self._may(*chain[place]):
+                if each[3] >= end:
+                    yield each, [row for row, _ in chain[place:]]
+            return
+        behind = floor(len(chain) - least) + 1
+        self._sift(behind)
+        first = self._over
+        while first < behind and not any(each[3] >= end for each in chain[first][1]):
+            first += 1
+        self._over = first
+        if len(chain) - most > first:
+            first = ceil(len(chain) - most)
+        rows = [row for row, _ in chain[first:]] if first < behind else []
+        for place in range(first, behind):
+            for each in chain[place][1]:
+                if each[3] >= end:
+                    yield each, rows[place - first :]
+
+    def _sift(self, behind: int) -> None:
+        """Leave out the iterations that may not take what they saw first, up to a place."""
+        chain = self.chain
+        while self._sifted < behind:
+            row, begun = chain[self._sifted]
+            chain[self._sifted] = (row, self._may(row, begun))
+            self._sifted += 1
+
+    def _may(self, row: Row, begun: list[Begun]) -> list[Begun]:
+        """The iterations among these that may take a document first."""
+        comes, inclusive = self._common.comes, self._common.inclusive
+        number = 0.0 if comes is None else comes(row)
+        return [each for each in begun if number > each[2] or (inclusive and number == each[2])]
 
     def expire(self, watermark: int) -> None:
         """Drop the iterations that can take nothing any more."""
-        self.went = [each for each in self.went if each[4] >= watermark]
-        self.fresh = [each for each in self.fresh if each[4] >= watermark]
-        if not self.went:
-            self.taken, self.keys = [], set()
-        if self.at < watermark:
-            self.before = None
+        self.fresh = [each for each in self.fresh if each[3] >= watermark]
+        if self.at >= watermark:
+            return
+        chain, gone = self.chain, 0
+        self._sift(len(chain))
+        if self._common.counts is not None and len(chain) >= self._common.counts[1]:
+            gone = floor(len(chain) - self._common.counts[1]) + 1  # what follows is too much
+        while gone < len(chain) and not any(each[3] >= watermark for each in chain[gone][1]):
+            gone += 1
+        if gone:
+            self.chain = chain[gone:]
+            self._sifted -= gone
+            self._over = max(0, self._over - gone)
+        self._earlier, self._seeing = [], []
 
-    def states(self) -> Iterator[tuple[Begun, list[Row], bool]]:
+    def states(self) -> Iterator[tuple[Begun, list[Row], bool, int | None]]:
         """All iterations, each with the documents that it has taken: those of now, and of the time
-        before the last document, which they saw."""
+        before the last document, which they saw; those that took it with its version."""
+        chain, earlier = self.chain, self._earlier
         for each in self.fresh:
-            yield each, [], False
-        for each in self.went:
-            yield each, self.taken[each[0] :], False
-        if self.before is not None:
-            taken, count, went, so_many, seeing = self.before
-            for each in went[:so_many]:
-                yield each, taken[each[0] : count], True
-            for each in seeing:
-                yield each, [], True
+            yield each, [], False, None
+        for each, taken in self._of(chain):
+            yield each, taken, False, None
+        if earlier is chain:
+            for each, taken in self._of(chain[:-1]):
+                yield each, taken, True, chain[-1][0].doc
+        else:
+            for each, taken in self._of(earlier):
+                yield each, taken, True, None
+        took = {each[0] for each in self._may(chain[-1][0], self._seeing)} if chain else set()
+        for each in self._seeing:
+            yield each, [], True, chain[-1][0].doc if each[0] in took else None
+
+    def _of(self, chain: Chain) -> Iterator[tuple[Begun, list[Row]]]:
+        for place, (first, begun) in enumerate(chain):
+            for each in self._may(first, begun):
+                yield each, [row for row, _ in chain[place:]]

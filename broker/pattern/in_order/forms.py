@@ -56,8 +56,8 @@ class Common:
     """What all iterations of one key go on with, whenever they began: the number of what comes is
     compared with that of the document before it, which is `before` of one that was taken (None:
     what it was itself compared by), and `begins` of the one that it began with. Without `comes`
-    nothing is asked. WHERE asks for `counts` documents, at least and at most; None: for something
-    else."""
+    nothing is asked: all numbers are 0, and each goes on from the one before. WHERE asks for
+    `counts` documents, at least and at most; None: for something else."""
 
     comes: Number | None
     inclusive: bool
@@ -206,7 +206,7 @@ def _iterated(unit: Unit, item: Fold, partitioned: bool) -> Iterated | None:
 def _common(item: Fold, left: Leaf, right: Leaf, where: Sequence[Conjunct]) -> Common | None:
     counts = _counts(where, right)
     if not item.proceed:
-        return Common(None, False, None, None, counts)
+        return Common(None, True, None, None, counts)
     if len(item.proceed) > 1:
         return None
     for op, new, before in relational(item.proceed[0].expr):

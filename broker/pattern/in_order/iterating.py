@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import count
-from math import inf
 from typing import Any
 
 from broker.pattern.in_order.asking import all_hold, beyond
@@ -32,16 +31,20 @@ class Iterates(Owned["Runs | Apart"]):
         self._once = once
         """Whether no iteration goes on from what is made here."""
         self._number = count(FOR_EVER)
+        self._least = 1.0
+        """So many documents are taken in a match, or more, where iterations share them."""
+        if form.common is not None and form.common.counts is not None:
+            self._least = form.common.counts[0]
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
-        parts, over, form = self.parts, self.over, self._form
-        bounded = form.within is not None
+        parts, over, within, least = self.parts, self.over, self._form.within, self._least
+        partitioned = self._form.partitioned
         for _, arrival, place, owner, key, number, row in events:
             if PENDING:
                 check()
             own = key
-            if form.partitioned:
+            if partitioned:
                 keys = keys_in(key, row.tuples)
                 if len(keys) != 1:
                     self._take_several(place, owner, keys, row, found)
@@ -50,35 +53,40 @@ class Iterates(Owned["Runs | Apart"]):
             part = parts.get(own)
             if not place:
                 if type(part) is Runs:
-                    last = form.last(row) if bounded else FOR_EVER
-                    part.fresh.append((0, arrival, row, number, last))
+                    last = FOR_EVER if within is None else row.start + within
+                    part.fresh.append((arrival, row, number, last))
                 else:
                     self._begin(part, owner, own, arrival, number, row)
-            elif part is not None and owner not in over:
-                try:
-                    self._go_on(part, own, owner, number, row, found)
-                except TooMuch:
-                    over.add(owner)
+            elif part is not None and not (over and owner in over):
+                count = part.follow(row, number) if type(part) is Runs else None
+                if count is None or count >= least:
+                    self._go_on(part, own, owner, count, row, found)
 
     def _go_on(
         self,
         part: Runs | Apart,
         key: Key,
         owner: int,
-        number: float,
+        count: int | None,
         row: Row,
         found: list[Candidate],
     ) -> None:
-        """A document comes that iterations of a part may take."""
-        if type(part) is Runs:
-            assert self._form.common is not None
-            goes = part.follow(self._form.common, row, number)
-            if goes is not None:
-                if goes:
-                    self._counted(part, owner, found)
+        """A document has come that iterations of a part may take. Those that share what they take
+        may have taken `count` of them; None: they share nothing, or no more."""
+        spending = self._spending
+        try:
+            if count is not None:
+                assert type(part) is Runs
+                spending.renew()
+                for (number, left, _, _), taken in part.matches():
+                    spending.spend()
+                    found.append((owner, number, left, taken, {}))
                 return
-            self.parts[key] = self._apart(part)
-        self._follow(key, owner, row, found)
+            if type(part) is Runs:
+                self.parts[key] = self._apart(part)
+            self._follow(key, owner, row, found)
+        except TooMuch:
+            self.over.add(owner)
 
     def _take_several(
         self, place: int, owner: int, keys: Sequence[Key], row: Row, found: list[Candidate]
@@ -126,8 +134,8 @@ class Iterates(Owned["Runs | Apart"]):
     ) -> None:
         """An iteration begins, of a key whose iterations share nothing yet."""
         if not part and self._form.common is not None and not self._once:
-            runs = Runs()
-            runs.fresh.append((0, arrival, row, number, self._form.last(row)))
+            runs = Runs(self._form.common)
+            runs.fresh.append((arrival, row, number, self._form.last(row)))
             if part is None:
                 self.open(owner, key, runs)
             else:
@@ -138,35 +146,23 @@ class Iterates(Owned["Runs | Apart"]):
         keys = frozenset([row.key])
         apart.add(self._held(row, (), row.end, self._initial(row), keys, row.tuples))
 
-    def _counted(self, runs: Runs, owner: int, found: list[Candidate]) -> None:
-        """Add the matches of iterations that went on."""
-        assert self._form.common is not None
-        counts, taken = self._form.common.counts or (1.0, inf), runs.taken
-        if len(taken) < counts[0]:
-            return
-        self._spending.renew()
-        for place, number, left, _, _ in runs.of_counts(*counts):
-            self._spending.spend()
-            found.append((owner, number, left, taken[place:], {}))
-
     # -- those that share nothing ------------------------------------------------------------------
 
     def _apart(self, runs: Runs) -> Apart:
         """The same iterations, each by itself."""
         found = Apart()
         found.at = runs.at
-        went = {each[1] for each in runs.went}
-        for begun, taken, saw in runs.states():
+        for begun, taken, saw, by in runs.states():
             held = self._of(begun, taken)
-            if not saw:
+            if saw:
+                held.by = by
+                found.fed[held.number] = held
+            else:
                 found.add(held)
-                continue
-            held.by = runs.taken[-1].doc if begun[1] in went else None
-            found.fed[held.number] = held
         return found
 
     def _of(self, begun: Begun, taken: Sequence[Row]) -> Held:
-        _, _, left, _, _ = begun
+        left = begun[1]
         instances = tuple([of_row(self._form.right.slot, row) for row in taken])
         keys = frozenset([left.key, *[row.key for row in taken]])
         end = (taken[-1] if taken else left).end

@@ -7,6 +7,7 @@ one pass, so that what is found is decided. Those of lists are taken as they com
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
@@ -190,15 +191,14 @@ class Together:
                 heappush(future, event)
             return []
         ready = self._arrived
-        if max([event[0] for event in ready], default=now) > now:
-            for event in ready:
-                if event[0] > now:
-                    heappush(future, event)
-            ready = [event for event in ready if event[0] <= now]
         while future and future[0][0] <= now:
             ready.append(heappop(future))
-        if len(ready) > 1:
-            ready.sort()
+        ready.sort()
+        if ready and ready[-1][0] > now:
+            decided = bisect_left(ready, (now + 1,))
+            for event in ready[decided:]:
+                heappush(future, event)
+            del ready[decided:]
         return ready
 
     def published(
