@@ -59,17 +59,18 @@ class Runs:
         if start <= self.at or (key <= newest and key in self._keys()):
             return None
         fresh: list[Begun] = []
-        if seeing and seeing[-1][1].end >= start:
-            count = len(seeing) - 1
-            while count and seeing[count - 1][1].end >= start:
-                count -= 1
-            seeing, fresh = seeing[:count], seeing[count:]
+        while seeing and seeing[-1][1].end >= start:
+            fresh.append(seeing.pop())
+        if len(fresh) > 1:
+            fresh.reverse()
         chain = self.chain
         if not seeing and not chain:
+            seeing += fresh
             return 0
         for each in seeing:
             own = each[1].key
             if own == key:
+                seeing += fresh
                 return None
             if own > newest:
                 newest = own

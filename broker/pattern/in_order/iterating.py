@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import count
+from math import ceil
 from typing import Any
 
 from broker.pattern.in_order.asking import all_hold, beyond
@@ -31,10 +32,10 @@ class Iterates(Owned["Runs | Apart"]):
         self._once = once
         """Whether no iteration goes on from what is made here."""
         self._number = count(FOR_EVER)
-        self._least = 1.0
+        self._least = 1
         """So many documents are taken in a match, or more, where iterations share them."""
         if form.common is not None and form.common.counts is not None:
-            self._least = form.common.counts[0]
+            self._least = ceil(min(form.common.counts[0], FOR_EVER))
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
