@@ -6,6 +6,7 @@ of that one.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from broker.pattern.in_order.asking import all_hold, beyond
 from broker.pattern.in_order.chain_forms import Following, Link
 from broker.pattern.in_order.events import Candidate, Event, Key, key_of
-from broker.pattern.in_order.held import FOR_EVER, Entry, Waiting
+from broker.pattern.in_order.held import BLOCK, FOR_EVER, Entry, Waiting
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, first_in, keys_in
 from broker.pattern.in_order.spending import Spending
@@ -80,9 +81,103 @@ class Follows(Owned[_Part]):
         ]
         """What stands, at each link, behind a number to find the place of those that it is
         beyond."""
+        self._plain = not form.partitioned and not any(
+            link.asked.rest or len(link.asked.bounds) > 1 for link in form.links
+        )
+        """Whether nothing is asked of two documents but one tie, one bound and the window."""
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
+        if self._plain:
+            self._take_plain(events, found)
+        else:
+            self._take_any(events, found)
+
+    def _take_plain(  # noqa: C901  # written out, as it is run for nearly each document
+        self, events: Iterable[Event], found: list[Candidate]
+    ) -> None:
+        """The same where nothing else is asked; what is seldom is left to `_take_any`."""
+        parts, over, spending, behind = self.parts, self.over, self._spending, self._behind
+        links = self._form.links
+        count, extent = len(links), links[0].extent
+        after = links[0].window if links[0].after else None
+        for event in events:
+            time, arrival, place, owner, key, number, row = event
+            if PENDING:
+                check()
+            part = parts.get(key)
+            if not place:
+                if number != number:
+                    continue  # nothing is beyond what is no number
+                last = FOR_EVER if extent is None else row.start + extent
+                if after is not None and row.end + after < last:
+                    last = row.end + after
+                if last < self._first:
+                    self._first = last
+                if part is None:
+                    part = self.open(owner, key, _Part())
+                entry = (number, arrival, (row,), last, None)
+                blocks = part.blocks
+                if not blocks:
+                    blocks.append([entry])
+                elif len(blocks) == 1 and len(blocks[0]) < BLOCK:
+                    insort(blocks[0], entry)
+                else:
+                    part.add(entry)
+                continue
+            if part is None:
+                continue
+            if part.fed:
+                if part.at >= time:
+                    self._take_any((event,), found)
+                    continue
+                part.fed = ()
+            blocks = part.blocks
+            most = (number, behind[place - 1]) if links[place - 1].asked.bounds else _ALL
+            if not blocks or not blocks[0][0] < most or owner in over:
+                continue
+            spending.renew()
+            hungry = part.take_below(most)
+            if len(hungry) > spending.left:
+                for entry in hungry:
+                    part.add(entry)
+                self._take_any((event,), found)
+                continue
+            fed = self._feed_plain(part, hungry, row)
+            if fed or not part.blocks:
+                self._fed.add(key)
+            if not fed:
+                continue
+            part.at, part.fed = time, (*fed,)
+            if place == count:
+                for entry in fed:
+                    found.append((owner, entry[1], (*entry[2], row)))
+            else:
+                for entry in fed:
+                    self._go_on(place, owner, (*entry[2], row))
+
+    def _feed_plain(self, part: _Part, hungry: list[Entry], row: Row) -> list[Entry]:
+        """Feed a document to those of a part that are hungry, of which none is more than may be
+        tried. Returns those that take it."""
+        end, start, key, fed, tried = row.end, row.start, row.key, [], 0
+        for entry in hungry:
+            if entry[3] < end:
+                continue  # nothing that comes is in its window
+            rows = entry[2]
+            if rows[-1].end >= start:
+                part.add(entry)
+                continue
+            tried += 1
+            for each in rows:
+                if each.key == key:
+                    part.add(entry)
+                    break
+            else:
+                fed.append(entry)
+        self._spending.left -= tried
+        return fed
+
+    def _take_any(self, events: Iterable[Event], found: list[Candidate]) -> None:
         parts, over, links = self.parts, self.over, self._form.links
         partitioned = self._form.partitioned
         for time, arrival, place, owner, key, number, row in events:

@@ -65,7 +65,8 @@ it."""
 
 _first = itemgetter(0)
 
-_BLOCK = 512
+BLOCK = 512
+"""So many entries are in a block at most."""
 
 
 class Waiting:
@@ -91,7 +92,7 @@ class Waiting:
         at = 0 if len(blocks) == 1 else self._at(entry)
         block = blocks[at]
         insort(block, entry)
-        if len(block) > _BLOCK:
+        if len(block) > BLOCK:
             half = len(block) // 2
             blocks[at : at + 1] = [block[:half], block[half:]]
 

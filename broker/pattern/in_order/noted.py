@@ -19,7 +19,8 @@ from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.deferred import own_of
 from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
-from broker.pattern.in_order.takers import Numbers, Takers
+from broker.pattern.in_order.log import Log
+from broker.pattern.in_order.takers import Takers
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
 
@@ -39,16 +40,16 @@ _MOST = 2_000
 """Not more at once, as what came before one of them is looked for among all of them."""
 
 
-class Noted:
+class Noted(Log):
     """By the slot of a query `_first` is the earliest end of what came for its first block and it
     has not had, or earlier; `FOR_EVER` if nothing did, and `-FOR_EVER` if something may wait. It
-    has `_had` what was noted before a position. By the number of a channel `_heads` is the position
-    of what was noted last for it, and of each the one `_before` it. `_gone` were dropped.
+    has `_had` what was noted before a position.
 
     `numbers` and `rows` are of documents that nobody has looked at yet, one behind the other: those
     of their channels, and theirs."""
 
     def __init__(self, last: int, kept: Window, readers: Iterable[Reader]) -> None:
+        super().__init__()
         self.last = last
         self._kept = kept
         self._readers = {reader.place: reader for reader in readers}
@@ -58,14 +59,6 @@ class Noted:
         """By query, the arrival up to which it has had everything."""
         self._first = array("q")
         self._had = array("q")
-        self._heads = array("q")
-        self._rows: list[Row] = []
-        self._ends = array("q")
-        self._arrivals = array("q")
-        self._places = array("q")
-        self._numbers = array("q")
-        self._before = array("q")
-        self._gone = 0
         self.numbers = array("q")
         self.rows: list[Row] = []
         self._heat = 0
@@ -163,9 +156,19 @@ class Noted:
     def given(self, ready: Sequence[Offered], waiting: Container[int]) -> list[Event]:
         """What is decided now, of which noted events come only to queries to which others come, and
         before them; `waiting` are those for which something waits."""
+        takers, first, last = self.takers, self._first, self.last
+        if not self._rows:  # nothing is to be given beside what is for one query alone
+            slots = takers.slot
+            for event in ready:
+                if type(event[3]) is not int:
+                    break
+                if event[3] in slots:
+                    first[slots[event[3]]] = -FOR_EVER
+            else:
+                self._warm(len(ready), len(ready))
+                return [*ready]
         found: list[Event] = []
         gave: set[int] = set()
-        takers, first, last = self.takers, self._first, self.last
         earlier, heads, had = takers.one_earlier, self._heads, self._had
         for event in ready:
             owner = event[3]
@@ -252,20 +255,6 @@ class Noted:
             self._look(slot, at, rows[n], mark, waiting, gave, found)
         self._warm(len(found), count)
         return found
-
-    def _note_all(self, numbers: Numbers) -> None:
-        """Note one document after the other for the channels of these numbers."""
-        heads = np.frombuffer(self._heads, np.int64)
-        positions = self._gone + len(self._rows) + np.arange(len(numbers))
-        by_channel = np.argsort(numbers, kind="stable")
-        ordered = numbers[by_channel]
-        before = heads[ordered]
-        same = np.flatnonzero(ordered[1:] == ordered[:-1])
-        before[same + 1] = positions[by_channel[same]]
-        found = np.empty_like(before)
-        found[by_channel] = before
-        heads[numbers] = positions
-        self._before.frombytes(found.tobytes())
 
     # -- a query -----------------------------------------------------------------------------------
 
@@ -370,20 +359,12 @@ class Noted:
         heads, gone = self._heads, self._gone
         kept = self.takers.forget(lambda number: heads[number] >= gone)
         if kept is not None:
-            self._heads = array("q", [heads[number] for number in kept])
-            new = {number: place for place, number in enumerate(kept)}
-            self._numbers = array("q", [new[number] for number in self._numbers])
+            self._renumber(kept)
 
     def _drop(self, horizon: int) -> None:
         """Drop what ended before a time, but for what is behind something else. Queries that had it
         wait for nothing, or for what is left."""
-        alive = np.frombuffer(self._ends, np.int64) >= horizon
-        count = int(alive.argmax()) if alive.any() else len(alive)
-        del alive
-        for column in (self._ends, self._arrivals, self._places, self._numbers, self._before):
-            del column[:count]
-        del self._rows[:count]
-        self._gone += count
+        self._cut(horizon)
         first = np.frombuffer(self._first, np.int64)
         old = (first < horizon) & (first != -FOR_EVER)
         first[old] = FOR_EVER
