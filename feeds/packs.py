@@ -39,6 +39,9 @@ class Packed(NamedTuple):
 
 def together(rows: Sequence[DocumentRow]) -> Iterator[Sequence[DocumentRow]]:
     """The rows, in order, in pieces that make a pack each, or are a row by itself."""
+    if len(rows) == 1:
+        yield rows
+        return
     begin = size = 0
     common: tuple[object, ...] | None = None
     for place, row in enumerate(rows):

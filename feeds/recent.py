@@ -35,6 +35,8 @@ _LARGEST = 48 << 20
 """Bytes of the file."""
 _SMALL = 4 << 20
 """Bytes of the file up to which it is not worth while to begin it anew."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""`json.dumps` makes one for each record."""
 
 
 class Row(NamedTuple):
@@ -161,7 +163,7 @@ def _packed(rows: Sequence[Row]) -> bytes:
         (row.seq, row.chain, len(row.values[_XML]), *row.values[:_XML], *row.values[_XML + 1 :])
         for row in rows
     ]
-    head = json.dumps(heads, ensure_ascii=False, separators=(",", ":")).encode()
+    head = _ENCODER.encode(heads).encode()
     bodies = [row.values[_XML] for row in rows]
     return b"".join([len(head).to_bytes(_SIZE, "little"), head, *bodies])
 

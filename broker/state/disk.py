@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 
@@ -30,9 +29,10 @@ def write_private(path: Path, text: str) -> None:
 def free(directory: Path) -> int:
     """Bytes that can still be written there; 0 if the directory is missing."""
     try:
-        return shutil.disk_usage(directory).free
+        found = os.statvfs(directory)
     except OSError:
         return 0
+    return found.f_bavail * found.f_frsize
 
 
 def size(path: Path) -> int:

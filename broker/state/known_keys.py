@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 _FEW = 2
-"""Keys that are looked up one by one, which takes a third of the time that arrays take."""
+"""Keys that are looked up one by one, which takes a quarter of the time that arrays take; and by
+Python, as NumPy lets other threads run Python meanwhile, for which this one would have to wait."""
 
 
 class KnownKeys:
@@ -42,7 +44,7 @@ class KnownKeys:
         found = [key for key in keys if key in recent]
         if len(keys) <= _FEW:
             for key in keys:
-                place = known.searchsorted(np.uint64(key))
+                place = bisect_left(known.data, key)
                 if place < len(known) and known[place] == key:
                     found.append(key)
         elif len(known):

@@ -121,7 +121,7 @@ class Core:
                 self.engine.wall.begin(self._noted)
             self.spool = Spool(
                 self.reading.path,
-                on_rows=self.news.set,
+                on_rows=self._tell_of_rows,
                 now=clock,
                 prove=self._prove_documents,
                 note=self._note_documents,
@@ -190,6 +190,11 @@ class Core:
             self._noted = come
             self.proof.note(clock=come)
         self.proof.sync()
+
+    def _tell_of_rows(self) -> None:
+        # A pipeline clears it before it reads the rows, so it finds these where it was set before.
+        if not self.news.is_set():
+            self.news.set()
 
     def _prove_documents(self, last: int, chain: int) -> None:
         self.proof.note_documents(last, chain)
