@@ -38,7 +38,7 @@ class _Part(Waiting):
     __slots__ = ("at", "fed")
 
     def __init__(self) -> None:
-        super().__init__()
+        self.blocks = []
         self.fed: tuple[Entry, ...] = ()
         self.at = 0
 
@@ -88,6 +88,8 @@ class Follows(Owned[_Part]):
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
+        if not events:
+            return  # as nearly always where few of very many queries take anything
         if self._plain:
             self._take_plain(events, found)
         else:

@@ -263,12 +263,16 @@ class Noted(Log):
         before, gone, since = self._before, self._gone, self._had[slot]
         if since < gone:
             since = gone
-        several, heads = self.takers.earlier(slot), self._heads
-        for number in several:
-            if heads[number] >= since:
-                break
+        heads, one = self._heads, self.takers.one_earlier[slot]
+        several: Sequence[int] = (one,)
+        if one >= 0:
+            at = heads[one]
+            if at < since:
+                return ()
+            if before[at - gone] < since:
+                return (at,) if at < mark else ()
         else:
-            return ()
+            several = self.takers.earlier(slot)
         found: list[int] = []
         for number in several:
             at = heads[number]
