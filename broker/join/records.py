@@ -32,11 +32,14 @@ class Layout:
     `variables` are var2 by row. A layout is *regular* if each variable that is the parent (var1) of
     others stands for one node. Then the nodes of a tree pattern are independent of each other, and
     value joins that hold one by one hold together. It is *distinct* if no variable has two rows.
+    `no_codes` are those of a document without a value that joins.
     `again` is whether it was met before, and is kept for the documents that come: others are not
     worth to be remembered.
     """
 
-    __slots__ = ("_nodes", "_rows", "_single", "again", "distinct", "regular", "variables")
+    __slots__ = (
+        *("_nodes", "_rows", "_single", "again", "distinct", "no_codes", "regular", "variables"),
+    )
 
     def __init__(self, rows: Iterable[tuple[int, int, int, int]], again: bool = False) -> None:
         self.again = again
@@ -44,6 +47,7 @@ class Layout:
         self._rows: Final = tuple(rows)
         self._nodes: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] | None = None
         self.variables: Final = tuple([row[1] for row in self._rows])
+        self.no_codes: Final = (0,) * len(self._rows)
         self.distinct: Final = len(set(self.variables)) == len(self.variables)
         tops: dict[int, int] = {}
         regular = True
@@ -141,21 +145,24 @@ class Reader:
         if not rows.num_rows:
             return []
         bounds = bounds_of(_numbers(rows, "doc"))
-        first = bounds[:-1]
-        own = [_numbers(rows, name)[first].tolist() for name in ("doc", "base", "start", "end")]
+        own = [_numbers(rows, name) for name in ("doc", "base", "start", "end")]
+        if len(bounds) <= rows.num_rows:  # mostly documents have several rows, or all have one
+            first = np.array(bounds[:-1])
+            own = [each[first] for each in own]
         edges = packed([_numbers(rows, name) for name in ("var1", "var2", "node1", "node2")])
         values = rows.column("value")
-        if values.null_count:  # mostly there are none, and to fill them takes as long as the rest
+        nulls = values.null_count
+        if 0 < nulls < rows.num_rows:  # to fill them takes as long as the rest
             values = pc.fill_null(values, 0)
-        codes = values.to_numpy().tolist()
-        return self.records(own, edges, codes, bounds)
+        codes = values.to_numpy().tolist() if nulls < rows.num_rows else None
+        return self.records([each.tolist() for each in own], edges, codes, bounds)
 
     def records(
-        self, own: list[list[int]], raw: bytes, codes: list[int], bounds: list[int]
+        self, own: list[list[int]], raw: bytes, codes: list[int] | None, bounds: list[int]
     ) -> list[Record]:
         """Records from columns: `own` are doc, base, start, end by document, `bounds` where each
         document's rows begin, and the end of the last (`bounds_of`), `raw` the rows themselves
-        (`packed`)."""
+        (`packed`). The `codes` are by row, None where no row has any."""
         known, met = self._layouts, self._met
         if len(known) > _KNOWN_LAYOUTS:
             known.clear()
@@ -173,7 +180,8 @@ class Reader:
                     known[key] = layout
                 else:
                     met.add(number)
-            result.append(Record(doc, base, start, end, layout, tuple(codes[low:high])))
+            of = layout.no_codes if codes is None else tuple(codes[low:high])
+            result.append(Record(doc, base, start, end, layout, of))
             low = high
         return result
 
