@@ -200,15 +200,17 @@ class Joiner:
         needed = Needed()
         found: list[Found] = []
         budget, postings = self._budget, self.postings
+        of_one, some_derived = bool(self._one_block), budget.has_derived
         for record in records:
             if PENDING:
                 check()
             # What has no value that joins meets nobody: most documents that only taps take.
             own = self._of_two(record, needed) if any(record.codes) else []
-            derived = budget.has_derived and budget.is_derived(record.doc)
-            if self._one_block:
+            derived = some_derived and budget.is_derived(record.doc)
+            if of_one:
                 taken = None if derived or budget.exceeded else tapped
-                own = self._of_one(record, needed, taken) + own
+                of_block = self._of_one(record, needed, taken)
+                own = of_block + own if own else of_block
             if derived:
                 own = [each for each in own if budget.take(budget.pair(each), 1)]
                 budget.check()

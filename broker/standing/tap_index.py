@@ -89,11 +89,16 @@ class Kind:
 _kind = lru_cache(maxsize=_READERS)(Kind)
 """One object for all rows that are the same but for their documents."""
 
-Target = tuple[Kind, Share, Group, Together, Channel, int, bool, bool]
+Target = tuple[Kind, Share, Group, Together, Channel, int, bool, bool, bool]
 """Patterns that take the documents of a tap: of which kind their rows are, the share that they are,
-their group and what matches it, their channel and the place of their block; whether they are the
-first of the tap that are of these patterns, and whether they have decided up to some time before
-their lateness was changed."""
+their group and what matches it, their channel and the place of their block; whether a document
+wakes them, whether they are the first of the tap that are of these patterns, and whether they have
+decided up to some time before their lateness was changed."""
+
+Targets = tuple[str, Plain, int, Sequence[Target]]
+"""Who takes the documents of a tap, given by its name, where this is read of them; all of them know
+documents from a number on. It is what each document needs, without what lies around it in memory,
+which is in no cache where there are very many taps."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,23 +115,23 @@ class Tap:
     alone: Sequence[Live] = ()
     groups: Mapping[int, tuple[Group, Block]] = field(default_factory=lambda: _NO_GROUPS)
     stored: bool = False
-    _known: tuple[Plain, Sequence[Target]] | None = None
-    """Who takes the documents of one kind, of which nearly all are."""
 
-    def targets(self, plain: Plain) -> Sequence[Target]:
-        """Who takes its documents where this is read of them, of its shares."""
-        known = self._known
-        if known is not None and known[0] is plain:
-            return known[1]
+    def targets(self, plain: Plain) -> Targets:
+        """Who takes its documents where this is read of them, of its shares. It is asked where they
+        are handed over, so there are rows of it then."""
+        self.stored = True
         found: list[Target] = []
+        before: dict[int, list[list[int]]] = {}
         for share in self.shares:
             group = share.group
-            first = not any(each[2] is group and each[1].owners == share.owners for each in found)
+            owners = before.setdefault(group.number, [])
+            first = share.owners not in owners
+            owners.append(share.owners)
             floored = group.entry.floor is not None
-            of = (group, group.standing, share.channel, share.place)
+            of = (group, group.standing, share.channel, share.place, share.wakes)
             found.append((_kind(share.written, plain), share, *of, first, floored))
-        self._known = (plain, found)
-        return found
+        first_doc = max([share.first_doc for share in self.shares], default=0)
+        return (self.name, plain, first_doc, found)
 
     def __bool__(self) -> bool:
         """Whether anybody takes its documents."""
@@ -142,7 +147,6 @@ class Tap:
 
     def add(self, pattern: Live, place: int, query: TapQuery) -> None:
         """It is for a block of a pattern."""
-        self._known = None
         group = pattern.group
         if group is None:
             if pattern not in self.alone:
@@ -164,7 +168,6 @@ class Tap:
 
     def remove(self, pattern: Live) -> None:
         """Remove a pattern, which is still in its group."""
-        self._known = None
         group, number = pattern.group, pattern.number
         if group is None:
             self.alone = tuple([each for each in self.alone if each is not pattern])

@@ -14,7 +14,7 @@ from broker.join.one_block import Satisfied, Tapped
 from broker.pattern.instances import Row
 from broker.results.contents import Contents
 from broker.standing.memory import Memory
-from broker.standing.tap_index import Kind, Tap, Target
+from broker.standing.tap_index import Kind, Targets
 from broker.standing.taps import Plain
 from broker.state.pattern_tables import Texts
 from broker.state.stored_documents import StoredDocument
@@ -23,7 +23,7 @@ from xscl.interruption import PENDING, check
 _KNOWN = 10_000
 
 
-_Way = Sequence[tuple[Tap, Plain, Sequence[Target]]]
+_Way = Sequence[Targets]
 """Taps, each with what is read for it, and whom it comes to."""
 
 
@@ -34,6 +34,9 @@ class Ways:
         self._memory = memory
         self._contents = contents
         self._known: dict[Satisfied, _Way | None] = {}
+        self._targets: dict[str, Targets] = {}
+        """By the names of taps, as most layouts are not met again where queries have very many
+        constants."""
         self._version: object = None
 
     def take(self, tapped: Sequence[Tapped], seen: Mapping[int, int]) -> list[Found]:
@@ -43,6 +46,7 @@ class Ways:
         version = self._memory.members.taps.version
         if version is not self._version or len(known) > _KNOWN:
             known.clear()
+            self._targets.clear()
             self._version = version
         left: list[Found] = []
         part = self._contents.part
@@ -61,14 +65,19 @@ class Ways:
         return way
 
     def _way(self, satisfied: Satisfied) -> _Way | None:
-        found: list[tuple[Tap, Plain, Sequence[Target]]] = []
-        taps = self._memory.members.taps
+        found: list[Targets] = []
+        taps, known = self._memory.members.taps, self._targets
+        if len(known) > _KNOWN:
+            known.clear()
         for canonical, chosen in satisfied.taps:
             for tap in taps.of_query(canonical.number):
                 plain = tap.reader.plain(chosen.nodes)
                 if plain is None or tap.groups or tap.alone:
                     return None
-                found.append((tap, plain, tap.targets(plain)))
+                of = known.get(tap.name)
+                if of is None or of[1] is not plain:
+                    of = known[tap.name] = tap.targets(plain)
+                found.append(of)
         return found
 
     def _go(
@@ -92,14 +101,13 @@ class Ways:
         late = seen.get(doc) if base == doc else None
         old = late is not None and end < late
         rows: dict[Kind, Row] = {}
-        for (tap, plain, targets), read in zip(way, reads, strict=True):
+        for (name, plain, first_doc, targets), read in zip(way, reads, strict=True):
             node, nodes, _ = plain
-            stored.append((tap.name, doc, base, key, start, end, id_of, node, nodes, read))
-            tap.stored = True
-            for kind, share, group, together, channel, place, first, floored in targets:
+            stored.append((name, doc, base, key, start, end, id_of, node, nodes, read))
+            for kind, share, group, together, channel, place, wakes, first, floored in targets:
                 if (old or floored) and not group.takes(end, late):
                     continue
-                if base < share.first_doc:
+                if base < first_doc and base < share.first_doc:
                     owners = [*share.knowing(base)]
                     if not owners:
                         continue
@@ -112,7 +120,7 @@ class Ways:
                 if first:
                     group.came(channel.owners, end)
                     memory.touched[group.number] = group
-                if share.wakes and group.asleep:
+                if wakes and group.asleep:
                     memory.rouse(group, channel.owners)
                 together.offer(channel, place, row)
         return True
@@ -124,7 +132,7 @@ def _reads(way: _Way, texts: Mapping[int, str]) -> list[Texts] | None:
     read: Texts = ()
     before: Plain | None = None
     try:
-        for _, plain, _ in way:
+        for _, plain, _, _ in way:
             if plain is not before:
                 before, places = plain, plain[2]
                 # Most blocks have one variable.
