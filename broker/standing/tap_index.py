@@ -92,7 +92,7 @@ _kind = lru_cache(maxsize=_READERS)(Kind)
 Target = tuple[Kind, Share, Group, Together, Channel, int, bool, bool, bool]
 """Patterns that take the documents of a tap: of which kind their rows are, the share that they are,
 their group and what matches it, their channel and the place of their block; whether a document
-wakes them, whether they are the first of the tap that are of these patterns, and whether they have
+wakes them, whether they are not the same patterns as the target before, and whether they have
 decided up to some time before their lateness was changed."""
 
 Targets = tuple[str, Plain, int, Sequence[Target]]
@@ -121,16 +121,21 @@ class Tap:
         are handed over, so there are rows of it then."""
         self.stored = True
         found: list[Target] = []
-        before: dict[int, list[list[int]]] = {}
+        first_doc = 0
+        before: Share | None = None
         for share in self.shares:
-            group = share.group
-            owners = before.setdefault(group.number, [])
-            first = share.owners not in owners
-            owners.append(share.owners)
+            group, own = share.group, share.owners
+            # The shares of a pattern mostly stand side by side.
+            first = before is None or before.group is not group or before.owners != own
             floored = group.entry.floor is not None
-            of = (group, group.standing, share.channel, share.place, share.wakes)
-            found.append((_kind(share.written, plain), share, *of, first, floored))
-        first_doc = max([share.first_doc for share in self.shares], default=0)
+            kind, of = _kind(share.written, plain), group.standing
+            wakes = share.wakes
+            found.append(
+                (kind, share, group, of, share.channel, share.place, wakes, first, floored)
+            )
+            if share.first_doc > first_doc:
+                first_doc = share.first_doc
+            before = share
         return (self.name, plain, first_doc, found)
 
     def __bool__(self) -> bool:
