@@ -118,14 +118,14 @@ class Follows(Owned[_Part]):
                     self._first = last
                 if part is None:
                     part = self.open(owner, key, _Part())
-                entry = (number, arrival, (row,), last, None)
+                begun: Entry = (number, arrival, (row,), last, None)
                 blocks = part.blocks
                 if not blocks:
-                    blocks.append([entry])
+                    blocks.append([begun])
                 elif len(blocks) == 1 and len(blocks[0]) < BLOCK:
-                    insort(blocks[0], entry)
+                    insort(blocks[0], begun)
                 else:
-                    part.add(entry)
+                    part.add(begun)
                 continue
             if part is None:
                 continue
