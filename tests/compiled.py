@@ -3,8 +3,9 @@
     python -m tests --compiled [pytest arguments]
 
 Builds a copy of the project in a temporary directory (about a minute of CPU time), as
-`BROKER_COMPILE=1` does where it is installed, and runs the tests of stage 1, the engine, the
-the cases and the random ones there, or those that the arguments name. Needs a C compiler.
+`BROKER_COMPILE=1` does where it is installed, and runs the tests of stage 1, the engine,
+the cases, the random ones, and those of deliveries and of kept states there, or those that the
+arguments name. Needs a C compiler.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ TESTS = (
     "tests/properties",
     "tests/local",
     "tests/in_order",
+    "tests/delivery",
+    "tests/states",
 )
 REPLACING = (
     "tests/engine/test_limits.py::test_no_result_is_built_of_what_is_not_published",

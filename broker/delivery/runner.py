@@ -4,6 +4,7 @@ outcome."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from broker.delivery.settings import DAY, DeliverySettings
 from broker.delivery.tables import MailboxError
 from broker.delivery.targets import MATCH
 from broker.model import MICROSECONDS
+
+_log = logging.getLogger(__name__)
 
 _AHEAD = 64
 """Matches read from the log at once, for a channel that sends them one by one."""
@@ -113,7 +116,9 @@ class Runner:
             try:
                 wait = await self._step()
             except MailboxError as error:
-                self.channel = replace(self.channel, last_error=str(error))
+                if self.channel.last_error != str(error):
+                    _log.error("%s: waiting, as it cannot read: %s", self.channel.name, error)
+                    self.channel = replace(self.channel, last_error=str(error))
                 wait = 1.0
             if wait > 0:
                 alarm = loop.call_later(min(wait, _LOOK), self.woken.set)

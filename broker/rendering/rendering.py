@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker.model import Blocks, DocumentRef, Match, compact_json, nested_tuples
 from broker.rendering.content import Content
@@ -189,8 +189,11 @@ def whole(
     )
 
 
-def _texts(values: Iterable[Value], contents: Sequence[Content]) -> dict[str, list[str]]:
-    """The values of each variable, each once, in the order in which they come."""
+def _texts(
+    values: Iterable[Value] | Iterable[Sequence[Any]], contents: Sequence[Content]
+) -> dict[str, list[str]]:
+    """The values of each variable, each once, in the order in which they come; `values` are lists
+    where they were read from JSON."""
     found: dict[str, dict[str, None]] = {}
     for name, place, nodes in values:
         text = contents[place].text
@@ -198,5 +201,5 @@ def _texts(values: Iterable[Value], contents: Sequence[Content]) -> dict[str, li
     return {name: [*texts] for name, texts in found.items()}
 
 
-def _copies(pieces: Iterable[Piece], contents: Sequence[Content]) -> str:
+def _copies(pieces: Iterable[Piece] | Iterable[Sequence[Any]], contents: Sequence[Content]) -> str:
     return "".join([contents[place].copy(node, item) for place, node, item in pieces])

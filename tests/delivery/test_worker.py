@@ -323,6 +323,23 @@ def test_a_channel_of_events_only_holds_up_no_retention(mailbox: Mailbox) -> Non
         ]
 
 
+def test_a_channel_says_what_it_cannot_read_and_goes_on_when_it_can(
+    mailbox: Mailbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    mailbox.take(matches(3))
+    with mailbox.db.transaction() as db:
+        ((head,),) = db.execute("SELECT head FROM match WHERE n = 2")
+        db.execute("UPDATE match SET head = ? WHERE n = 2", (head[:-1],))
+    with Receiver() as receiver, delivering(mailbox):
+        hook(mailbox, "hook", receiver.url(), after=0)
+        until(lambda: "hook: waiting, as it cannot read: match 2" in caplog.text)
+        with mailbox.db.transaction() as db:
+            db.execute("UPDATE match SET head = ? WHERE n = 2", (head,))
+        until(lambda: mailbox.channel("hook").cursor == 3)
+    assert receiver.ids == [match(n).id for n in range(3)]
+    assert caplog.text.count("cannot read") == 1, "once, and not with each try"
+
+
 def test_a_mailbox_that_is_full_for_a_while_delivers_on(
     mailbox: Mailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
