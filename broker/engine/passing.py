@@ -115,10 +115,8 @@ class Passing:
         parts = self._parts
         found: list[SharedMatch] = []
         before = None
-        while self.waiting() and (latest := self._latest()) != before:
+        while (latest := self._latest()) is not None and latest != before:
             before = latest
-            if latest is None:
-                break
             if parts.elsewhere is not None:
                 parts.elsewhere.prepare()
             parts.joiner.refresh()
@@ -132,10 +130,15 @@ class Passing:
         return found
 
     def _latest(self) -> int | None:
-        """The highest time at which all that waits is decided, but for what waits for ever."""
-        found = [self._parts.standings.latest()]
-        if self._parts.elsewhere is not None:
-            found.append(self._parts.elsewhere.waiting()[1])
+        """The highest time at which all is decided, but for what waits for ever."""
+        parts = self._parts
+        if not parts.standings:
+            return None
+        with parts.store.transaction():
+            parts.standings.begin(parts.newest())
+        found = [parts.standings.latest()]
+        if parts.elsewhere is not None:
+            found.append(parts.elsewhere.waiting()[1])
         return max([each for each in found if each is not None], default=None)
 
     def decides_by(self) -> int:

@@ -395,6 +395,6 @@ class Standings:
         return waiting(self._memory.awake(), self._catalog.owner)
 
     def latest(self) -> int | None:
-        """The highest time at which all that waits is decided, but for what waits for ever."""
+        """The highest time at which all is decided, but for what waits for ever."""
         self._memory.wake_all()
         return latest(self._memory.awake())

@@ -100,6 +100,29 @@ def test_a_pattern_answers_when_it_is_said_to(pattern: str) -> None:
         assert broker.waiting() == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S/b->x FOLD {, y < prev(y, x)} S/b->y WHERE count(y) = 2",
+        "S/b->x FOLD {, y < prev(y, x)} S/b->y WHERE sum(y) > 27 AND count(y) != 1",
+        "(S/b->x FOLD {, y < prev(y, x)} S/b->y WHERE count(y) = 2) FOLLOWED BY S/c",
+    ],
+)
+def test_iterations_are_decided_whose_first_document_is_no_match(text: str, tmp_path: Path) -> None:
+    """Of an iteration the next document alone is told to wait."""
+    come = [document(f"b{n}", n, f"<b>{20 - n}</b>") for n in range(6)] + [document("c", 9)]
+    with Broker(lateness=0) as broker:
+        broker.subscribe(f"q: {text}")
+        wanted = ids([*broker.process(come), *broker.decide()])
+    assert len(wanted) >= 3
+    with Broker(tmp_path / "state", lateness=60) as broker:
+        broker.subscribe(f"q: {text}")
+        assert broker.process(come) == []
+    with Broker(tmp_path / "state", lateness=60) as broker:
+        assert sorted(ids(broker.decide())) == sorted(wanted)
+        assert broker.decide() == []
+
+
 def test_to_ask_what_waits_costs_a_pattern_nothing_of_its_budget() -> None:
     with Broker(lateness=60, budgets=Budgets(combinations=10)) as broker:
         broker.subscribe("q: S/a FOLLOWED BY {30} (S/d)+")
