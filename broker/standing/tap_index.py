@@ -13,7 +13,6 @@ from broker.query.catalog import Catalog
 from broker.query.patterns import TapQuery
 from broker.standing.live import Block, Group, Live
 from broker.standing.taps import Plain, TapReader, Written, nodes_of, written
-from broker.state.pattern_tables import Texts
 from xscl.compact import OneOrMany
 
 _READERS = 1_000
@@ -76,14 +75,6 @@ class Kind:
     def __init__(self, named: Written, plain: Plain) -> None:
         self.nodes = nodes_of(named.names, plain.nodes)
         self.paths = named.paths
-
-    def values(self, texts: Texts) -> Mapping[str, Sequence[str]]:
-        """The texts of a document by path."""
-        paths = self.paths
-        # Most blocks have one variable.
-        if len(paths) == len(texts) == 1:
-            return {paths[0]: texts[0]}
-        return dict(zip(paths, texts, strict=True))
 
 
 _kind = lru_cache(maxsize=_READERS)(Kind)

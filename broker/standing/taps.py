@@ -17,7 +17,7 @@ from broker.pattern.instances import Row, Tuples
 from broker.pattern.trying import TooMuch
 from broker.query.patterns import TapQuery
 from broker.results.contents import Matched
-from broker.state.pattern_tables import TapRow
+from broker.state.pattern_tables import TapRow, Texts
 from xscl import ast
 from xscl.interruption import PENDING, check
 from xscl.normal import ir
@@ -152,10 +152,7 @@ def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
         if prod(map(len, each)) > most:
             raise TooMuch
         texts, tuples = texts[:size], frozenset(product(*each))
-    # Most blocks have one variable.
-    one = len(written) == len(texts) == 1
-    values = {written[0]: texts[0]} if one else dict(zip(written, texts, strict=True))
-    nodes = nodes_of(query.names, chosen)
+    nodes, values = nodes_of(query.names, chosen), values_of(written, texts)
     return Row(doc, key, base, start, end, id, node, nodes, values, tuples)
 
 
@@ -169,6 +166,14 @@ def rows_of(query: TapQuery, stored: Sequence[TapRow], most: int) -> list[Row]:
         Row(doc, key, base, start, end, id, node, nodes_of(names, nodes), {path: texts[0]})
         for _, doc, base, key, start, end, id, node, nodes, texts in stored
     ]
+
+
+def values_of(paths: Sequence[str], texts: Texts) -> Mapping[str, Sequence[str]]:
+    """The texts of a document by path."""
+    # Most blocks have one variable.
+    if len(paths) == len(texts) == 1:
+        return {paths[0]: texts[0]}
+    return dict(zip(paths, texts, strict=True))
 
 
 @lru_cache(maxsize=1_024)

@@ -15,7 +15,7 @@ from broker.pattern.instances import Row
 from broker.results.contents import Contents
 from broker.standing.memory import Memory
 from broker.standing.tap_index import Kind, Targets
-from broker.standing.taps import Plain
+from broker.standing.taps import Plain, values_of
 from broker.state.pattern_tables import Texts
 from broker.state.stored_documents import StoredDocument
 from xscl.interruption import PENDING, check
@@ -114,7 +114,7 @@ class Ways:
                     channel = channel.part(owners)
                 row = rows.get(kind)
                 if row is None:
-                    values = kind.values(read)
+                    values = values_of(kind.paths, read)
                     row = Row(doc, key, base, start, end, id_of, node, kind.nodes, values)
                     rows[kind] = row
                 if first:
@@ -134,7 +134,7 @@ def _reads(way: _Way, texts: Mapping[int, str]) -> list[Texts] | None:
     try:
         for _, plain, _, _ in way:
             if plain is not before:
-                before, places = plain, plain[2]
+                before, places = plain, plain.read
                 # Most blocks have one variable.
                 one = len(places) == 1
                 read = ((texts[places[0]],),) if one else tuple([(texts[n],) for n in places])
