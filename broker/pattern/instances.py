@@ -16,6 +16,8 @@ Tuples = frozenset[tuple[str, ...]] | None
 AT_ONCE = -(2**62)
 """The `due` of what waits for nothing."""
 
+END = 2**60
+"""A watermark beyond all documents."""
 NEVER = 2**62
 """The `due` where nothing waits."""
 

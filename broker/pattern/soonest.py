@@ -12,6 +12,7 @@ from itertools import count, groupby
 
 from broker.pattern.groups import rank
 from broker.pattern.instances import (
+    END,
     Arrived,
     Instance,
     Row,
@@ -89,21 +90,34 @@ class _Soonest:
         last = self._last(seeker)
         if last is not None:
             self._look_again(seeker, due_beyond(last))
-        if self._right is not None:
-            values = self._seekers.values(seeker)
-            wanted = Wanted(seeker.end)
-            if values is not None:
-                wanted = Wanted(seeker.end, None, self._seekers.path, values)
-            self._offer(seeker, self._pool.find(wanted))
-            return
-        seeker.own = self._setting.unit(self._unit, seeker.end, seeker.keys)
-        self._offer(seeker, seeker.own.advance(self._rows, watermark))
+        self._offer(seeker, self._known(seeker, watermark))
+
+    def _known(self, seeker: Seeker, watermark: int | None) -> Iterable[Instance]:
+        """What is there that may succeed a new seeker."""
+        if self._right is None:
+            seeker.own = self._setting.unit(self._unit, seeker.end, seeker.keys)
+            return seeker.own.advance(self._rows, watermark)
+        values = self._seekers.values(seeker)
+        if values is None:
+            return self._pool.find(Wanted(seeker.end))
+        return self._pool.find(Wanted(seeker.end, None, self._seekers.path, values))
 
     def _look_again(self, seeker: Seeker, due: int) -> None:
         heappush(self._due, (due, next(self._number), seeker))
 
     def _offer(self, seeker: Seeker, instances: Iterable[Instance]) -> None:
         """Keep those of the instances that are the soonest so far."""
+        for each in self._sooner(seeker, instances):
+            end = each.instance.end
+            if seeker.soonest_end is None or end < seeker.soonest_end:
+                self._seekers.found(seeker, end)
+                self._look_again(seeker, due_beyond(end))
+            if end == seeker.soonest_end:
+                seeker.soonest.append(each)
+                self._look_again(seeker, each.due(seeker))
+
+    def _sooner(self, seeker: Seeker, instances: Iterable[Instance]) -> Iterator[Successor]:
+        """What may succeed a seeker among instances, unless it has a sooner one meanwhile."""
         soonest = seeker.soonest_end
         ordered = [
             each
@@ -116,14 +130,7 @@ class _Soonest:
             same = list(group)
             if seeker.soonest_end is not None and same[0].last > seeker.soonest_end:
                 break  # they come in the order of their last documents, and none ends before it
-            for each in self._passing(seeker, same):
-                end = each.instance.end
-                if seeker.soonest_end is None or end < seeker.soonest_end:
-                    self._seekers.found(seeker, end)
-                    self._look_again(seeker, due_beyond(end))
-                if end == seeker.soonest_end:
-                    seeker.soonest.append(each)
-                    self._look_again(seeker, each.due(seeker))
+            yield from self._passing(seeker, same)
 
     def _passing(self, seeker: Seeker, same: Sequence[Instance]) -> list[Successor]:
         raise NotImplementedError
@@ -193,7 +200,10 @@ class _Soonest:
         for seeker in self._seekers:
             for each in seeker.soonest:
                 if id(each) not in seeker.given and each.goes:
-                    yield each.due(seeker), self._made(seeker, each)[0]
+                    instance, after = self._made(seeker, each)
+                    yield instance.due, instance
+                    if after is not None:
+                        yield from self._ahead(after)
             if seeker.own is not None:
                 yield from seeker.own.waiting()
         for due, left in self._left.waiting():
@@ -203,6 +213,22 @@ class _Soonest:
     def _would_be(self, due: int, left: Instance) -> Iterator[tuple[int, Instance]]:
         """What something that the left operand waits for would be, when it is decided."""
         yield due, left
+
+    def _ahead(self, seeker: Seeker) -> Iterator[tuple[int, Instance]]:
+        """What a seeker that may be one would find, and what that would, if nothing else came."""
+        seekers = [seeker]
+        while seekers:
+            seeker = seekers.pop()
+            for each in self._sooner(seeker, self._known(seeker, END)):
+                if seeker.soonest_end != each.instance.end:
+                    seeker.soonest_end, seeker.soonest = each.instance.end, []
+                seeker.soonest.append(each)
+            for each in seeker.soonest:
+                if each.goes:
+                    instance, after = self._made(seeker, each)
+                    yield instance.due, instance
+                    if after is not None:
+                        seekers.append(after)
 
 
 class NextRunner(_Soonest):
@@ -271,6 +297,10 @@ class FoldRunner(_Soonest):
         scope = Scope(left.single, left.several, left.computed, length=left.span)
         computed = {step.variable: step.initial(scope) for step in self._item.steps}
         return Seeker(left, (), left.end, left.keys, left.tuples, computed)
+
+    def _would_be(self, due: int, left: Instance) -> Iterator[tuple[int, Instance]]:
+        for own, instance in self._ahead(self._begin(left)):
+            yield max(due, own), instance
 
     def _scope(self, seeker: Seeker, instance: Instance) -> Scope:
         left = seeker.left

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.pattern.instances import Arrived, Instance, due_beyond
+from broker.pattern.instances import END, Arrived, Instance, due_beyond
 from broker.pattern.keeping import Keeping, Known, News, looks_at_several
 from broker.pattern.plan import Plan
 from broker.pattern.published import Decided, Published, identity_of, nodes_of
@@ -18,9 +18,6 @@ from broker.pattern.sources import source_of_plan
 from broker.pattern.trace import Trace
 from broker.planner import PLANNING, Planning
 from xscl.interruption import PENDING, check
-
-END = 2**60
-"""A watermark beyond all documents."""
 
 _OWN = 0
 """The number of the only query."""

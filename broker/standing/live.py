@@ -71,11 +71,6 @@ class Live:
             self.newest = end
 
     @property
-    def last(self) -> int:
-        """When the last of its rows ends."""
-        return self.newest if self.group is None else self.group.newest[self.number]
-
-    @property
     def subscription(self) -> Subscription:
         """One of its subscriptions."""
         return next(iter(self.subscriptions.values()))

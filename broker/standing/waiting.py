@@ -7,11 +7,8 @@ from itertools import islice
 from operator import attrgetter
 
 from broker.model import COUNTED, UNBOUNDED, Waiting
-from broker.pattern.instances import due_beyond
 from broker.pattern.trying import TooMuch, allowed
 from broker.standing.live import Live
-from xscl import ast
-from xscl.check.shapes import holds
 
 _TRIED = 100_000
 """Choices that are tried to tell what waits, and choices among nodes; with more, patterns are taken
@@ -57,9 +54,6 @@ def latest(awake: Iterable[Live]) -> int | None:
     for pattern in awake:
         if pattern.standing is None:
             continue
-        if holds(pattern.pattern.plan.query.pattern, ast.Fold):
-            # Of an iteration the next document alone is said to wait, and not those behind it.
-            found.append(pattern.highest(due_beyond(pattern.last)))
         try:
             found += [pattern.highest(due) for due, _ in pattern.standing.waiting()]
         except TooMuch:

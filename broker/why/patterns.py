@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from broker.pattern.instances import Instance, Row
+from broker.pattern.instances import END, Instance, Row
 from broker.pattern.plan import (
     Absence,
     Choice,
@@ -25,7 +25,7 @@ from broker.pattern.plan import (
     Tree,
 )
 from broker.pattern.published import scope_of
-from broker.pattern.standing import END, Standing
+from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch, allowed
 from broker.pattern.values import Scope, compile_known
 from broker.query.patterns import PatternQuery, pattern_query

@@ -26,11 +26,9 @@ class Iterates(Owned["Runs | Apart"]):
     """FOLD for all queries of a form. Rows come in the order of their ends; those of one document
     in the order of their nodes."""
 
-    def __init__(self, form: Iterated, spending: Spending, once: bool = False) -> None:
+    def __init__(self, form: Iterated, spending: Spending) -> None:
         super().__init__(spending)
         self._form = form
-        self._once = once
-        """Whether no iteration goes on from what is made here."""
         self._number = count(FOR_EVER)
         self._least = 1
         """So many documents are taken in a match, or more, where iterations share them."""
@@ -134,7 +132,7 @@ class Iterates(Owned["Runs | Apart"]):
         row: Row,
     ) -> None:
         """An iteration begins, of a key whose iterations share nothing yet."""
-        if not part and self._form.common is not None and not self._once:
+        if not part and self._form.common is not None:
             runs = Runs(self._form.common)
             runs.fresh.append((arrival, row, number, self._form.last(row)))
             if part is None:
@@ -254,11 +252,10 @@ class Iterates(Owned["Runs | Apart"]):
             scope = self._new(held, row)
             computed = {step.variable: step.value(scope) for step in form.steps}
         taken = (*held.taken, of_row(form.right.slot, row))
-        if not self._once:
-            keys, tuples = held.keys | {row.key}, common(held.tuples, row.tuples)
-            longer = self._held(left, taken, row.end, computed, keys, tuples)
-            for each in self._apart_of(key, longer):
-                each.add(longer)
+        keys, tuples = held.keys | {row.key}, common(held.tuples, row.tuples)
+        longer = self._held(left, taken, row.end, computed, keys, tuples)
+        for each in self._apart_of(key, longer):
+            each.add(longer)
         rows = [each.parts[form.right.slot] for each in taken]
         found.append((owner, held.number, left, rows, computed))
 

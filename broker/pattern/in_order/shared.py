@@ -59,13 +59,13 @@ class Shared:
             return Noted(last, kept, readers.values())
         return Deferred(self.form, kept, readers.values())
 
-    def matcher(self, spending: Spending, since: Mapping[int, int], once: bool = False) -> Matcher:
+    def matcher(self, spending: Spending, since: Mapping[int, int]) -> Matcher:
         """What matches queries, which know documents from these numbers on."""
         match self.form:
             case Following():
                 return Follows(self.form, spending)
             case Iterated():
-                return Iterates(self.form, spending, once)
+                return Iterates(self.form, spending)
             case Lacking():
                 return Lacks(self.form, spending)
             case Grouping():

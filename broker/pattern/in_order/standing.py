@@ -369,7 +369,7 @@ class Together:
         """What is not decided of a query, with twice the watermark that decides it. Raises
         TooMuch."""
         self._matcher.take(self._deferred.rest(owner), [])
-        trial = self.shared.matcher(spending, self._since, once=True)
+        trial = self.shared.matcher(spending, self._since)
         trial.borrow(self._matcher, owner)
         if self._waits is None:
             self._waits = {}
