@@ -108,8 +108,9 @@ def test_a_pattern_answers_when_it_is_said_to(pattern: str) -> None:
         "(S/b->x FOLD {, y < prev(y, x)} S/b->y WHERE count(y) = 2) FOLLOWED BY S/c",
     ],
 )
-def test_iterations_are_decided_whose_first_document_is_no_match(text: str, tmp_path: Path) -> None:
-    """Of an iteration the next document alone is told to wait."""
+def test_iterations_wait_and_are_decided_whose_first_document_is_no_match(
+    text: str, tmp_path: Path
+) -> None:
     come = [document(f"b{n}", n, f"<b>{20 - n}</b>") for n in range(6)] + [document("c", 9)]
     with Broker(lateness=0) as broker:
         broker.subscribe(f"q: {text}")
@@ -118,6 +119,8 @@ def test_iterations_are_decided_whose_first_document_is_no_match(text: str, tmp_
     with Broker(tmp_path / "state", lateness=60) as broker:
         broker.subscribe(f"q: {text}")
         assert broker.process(come) == []
+        (waiting,) = broker.waiting()
+        assert waiting.count == len(wanted)
     with Broker(tmp_path / "state", lateness=60) as broker:
         assert sorted(ids(broker.decide())) == sorted(wanted)
         assert broker.decide() == []
