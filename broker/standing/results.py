@@ -185,8 +185,9 @@ class Maker:
         """Where the parts of a match stand in these documents."""
         instance = published.instance
         key = None
-        if not instance.several and len(rows) == len(instance.parts):
-            # One document for each block: where all stands is told by the blocks and the nodes.
+        if all(isinstance(part, Row) for part in instance.parts.values()):
+            # One document for each block: where all stands is told by the blocks and the nodes. Of
+            # a group or of branches it is not: as many documents may stand there in other ways.
             nodes = [(row.node, *row.nodes.values()) for row in rows]
             key = (*instance.parts, *nodes, *published.nodes)
             found = self._known.get(key)

@@ -266,3 +266,31 @@ def test_an_element_that_lasts_longer_than_its_window_begins_no_group() -> None:
         broker.process([document("b1", 1), document("c4", 4)])
         broker.process([document("b5", 5), document("c6", 6)])
         assert ids(broker.process([document("z", 40, "<z/>")])) == [["b5", "c6"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        (
+            "q: S/a FOLLOWED BY (S/b)* FOLLOWED BY (S/b)* USING SKIP TILL ANY MATCH WITHIN 9",
+            [(0, (), (1, 2)), (0, (1,), (2,)), (0, (1, 2), ())],
+        ),
+        (
+            "q: (S/a OR S/*[./k]) FOLLOWED BY {9} (S/b)+",
+            [(0, None, (1, 2)), (None, 0, (1, 2))],
+        ),
+        ("q: (S/a OR S/*[./k]) FOLD {, } S/b", [(0, None, (1, 2)), (None, 0, (1, 2))]),
+    ],
+)
+def test_matches_of_the_same_documents_in_other_blocks_are_told_apart(
+    text: str, blocks: list[object]
+) -> None:
+    """As many documents as blocks, and no variable, are not one document for each block."""
+    with Broker(lateness=0) as broker:
+        broker.subscribe(text)
+        found = broker.process(
+            [document("a1", 1, "<a><k/></a>"), document("b2", 2), document("b3", 3)]
+        )
+        found += broker.process([document("z4", 40)])
+    assert len({match.id for match in found}) == len(found)
+    assert {match.blocks for match in found} >= set(blocks)
