@@ -61,6 +61,10 @@ class SpoolFull(SpoolError):
 
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_WAY_OUT = (
+    "; restore a backup, or move the file away: a new one is made, without the documents that wait "
+    "in this one"
+)
 
 
 def problem(path: Path, error: BaseException) -> SpoolError:
@@ -68,13 +72,14 @@ def problem(path: Path, error: BaseException) -> SpoolError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) == errno.ENOSPC:
         return SpoolFull(f"spool: {path}: {error}")
-    way_out = ""
-    if code in _DAMAGED:
-        way_out = (
-            "; restore a backup, or move the file away: a new one is made, without the documents "
-            "that wait in this one"
-        )
-    return SpoolError(f"spool: {path}: {error}{way_out}")
+    return SpoolError(f"spool: {path}: {error}{_WAY_OUT if code in _DAMAGED else ''}")
+
+
+def check(db: sqlite3.Connection, path: Path) -> None:
+    """Look at every page. Raises sqlite3.Error, and SpoolError."""
+    found = [text for (text,) in db.execute("PRAGMA quick_check(3)") if text != "ok"]
+    if found:
+        raise SpoolError(f"spool: {path}: damaged: {' '.join('; '.join(found).split())}{_WAY_OUT}")
 
 
 def create(path: Path) -> None:

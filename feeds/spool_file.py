@@ -22,6 +22,8 @@ _LOG_LIMIT = 64 << 20
 """Bytes to which SQLite's write-ahead log is truncated."""
 _PAGE = 8_192
 """Bytes of a page of a new file: of items of 2 KB, a page of SQLite's 4 KB holds but one."""
+_CHECKED_BYTES = 64 << 20
+"""A file up to this size is checked completely when it is opened, in a fraction of a second."""
 _VACUUMED = 3
 """The version from which on files are made with incremental vacuum."""
 
@@ -32,6 +34,8 @@ def connect(path: Path) -> sqlite3.Connection:
     row_log.create(path)
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
     old = row_log.version(db, path)
+    if old and path.stat().st_size <= _CHECKED_BYTES:
+        row_log.check(db, path)
     if old < _VACUUMED:
         # Only with this setting can pages be given back to the file system in pieces.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")

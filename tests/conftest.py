@@ -21,9 +21,12 @@ from tests.java_cache import ensure_java_cache
 Golden = Callable[[Path, str], None]
 
 
+# As in the background of a script, or under nohup; the commands that are interrupted here would
+# inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As in the background of a script; the commands that are interrupted here would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

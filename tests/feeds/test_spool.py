@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -193,6 +195,27 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             Spool(path)
         with pytest.raises(SpoolError, match=reason):
             list(read_rows(path, 0, 9))
+
+
+def test_rubbish_in_any_page_is_found_when_the_file_is_opened(tmp_path: Path) -> None:
+    """Also in those of documents that were matched, which are read no more before they go."""
+    whole, damaged = tmp_path / "whole.sqlite", tmp_path / "damaged.sqlite"
+    with Spool(whole) as spool:
+        spool.append(batch(A, item("1", 5), item("2", 6)))
+        spool.publish([posted("3")])
+    with sqlite3.connect(whole) as db:
+        ((size,), (pages,)) = (
+            db.execute(f"PRAGMA page_{each}").fetchone() for each in ("size", "count")
+        )
+    db.close()
+    assert pages > 8
+    for page in range(1, pages):
+        shutil.copyfile(whole, damaged)
+        with damaged.open("r+b") as file:
+            file.seek(page * size)
+            file.write(Random(page).randbytes(size // 2))
+        with pytest.raises(SpoolError, match="restore a backup"):
+            Spool(damaged)
 
 
 def test_a_wave_that_fails_leaves_nothing(spool: Spool) -> None:
