@@ -39,6 +39,15 @@ class RunConjuncts:
         self.items: list[Place] = [i for i in self._trees if isinstance(i, Leaf | Choice | Group)]
         self.groups = [item for item in self.items if isinstance(item, Group)]
 
+    def once(self, at: int) -> bool:
+        """Whether the elements of a group are documents of which all is known when they are taken:
+        the first branch and nodes that pass then are those that count."""
+        group = self.items[at]
+        if not isinstance(group, Group) or not group.simple:
+            return False
+        known = group.variables.union(*[_variables(item) for item in self.items[:at]])
+        return all(each.names <= known for each in (*group.conjuncts, *group.first))
+
     def holds(self, run: Run, ended: bool = False) -> bool:
         """Whether windows hold so far, and all conjuncts that can be answered."""
         if (run.chosen or run.elements) and self.timing(run).span() is None:
@@ -144,6 +153,12 @@ class RunConjuncts:
         chosen: dict[Item, Instance] = {leaf: of_row(leaf.slot, row) for leaf, row in run.chosen}
         variant = variant or self.variant(run)
         return Timing(variant, self._unit.within, chosen, run.elements, free=True)
+
+
+def _variables(item: Place) -> frozenset[str]:
+    if isinstance(item, Group):
+        return item.variables
+    return frozenset[str]().union(*[leaf.variables for leaf in leaves_of(item)])
 
 
 def leaves_of(item: Tree) -> Iterator[Leaf]:

@@ -58,6 +58,7 @@ class RunsRunner:
         self._absences = Absences(plan.unit, setting, lambda _: True)
         self._conjuncts = RunConjuncts(plan.unit)
         self._items, self._groups = self._conjuncts.items, self._conjuncts.groups
+        self._once = [self._conjuncts.once(at) for at in range(len(self._items))]
         self._taps = {leaf.tap for item in self._items for leaf in _blocks(item)}
         self._contiguous = set(plan.contiguous)
         self._runs = LiveRuns()
@@ -228,12 +229,16 @@ class RunsRunner:
         *,
         grows: bool,
     ) -> None:
-        """Steps into an element of a group, whose documents are taken one after the other."""
+        """Steps into an element of a group, whose documents are taken one after the other. One that
+        is a document is taken once: for the first branch, and with the first nodes, that pass."""
         group = self._items[at]
         assert isinstance(group, Group)
         parts = _parts(group)
+        once, taken = self._once[at], set[int]()
         for leaf in leaves_of(parts[len(run.partial)]):
             for row in self._takes(run, leaf, here):
+                if row.key in taken:
+                    continue
                 partial = (*run.partial, (leaf, row))
                 if len(partial) < len(parts):
                     after = run.taking(row, at=at, partial=partial)
@@ -245,6 +250,8 @@ class RunsRunner:
                     )
                 if self._conjuncts.holds(after):
                     found.append(Step(after, grows, bool(run.partial)))
+                    if once:
+                        taken.add(row.key)
 
     def _takes(self, run: Run, leaf: Leaf, here: Mapping[int, Sequence[Row]]) -> Iterator[Row]:
         for row in here.get(leaf.tap, ()):

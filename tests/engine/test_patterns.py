@@ -294,3 +294,37 @@ def test_matches_of_the_same_documents_in_other_blocks_are_told_apart(
         found += broker.process([document("z4", 40)])
     assert len({match.id for match in found}) == len(found)
     assert {match.blocks for match in found} >= set(blocks)
+
+
+@pytest.mark.parametrize(
+    "group", ["(S/b[./p->p])+", "(S/b OR S/*[./p])+", "(S/b[./p->p])+ FOLLOWED BY {9} NOT S/x"]
+)
+def test_a_run_takes_a_document_for_an_element_once(group: str) -> None:
+    """Whatever nodes and branches it may be taken with: runs would be 3^40."""
+    with Broker(lateness=0) as broker:
+        broker.subscribe(f"q: S/a FOLLOWED BY {group} USING SKIP TILL NEXT MATCH")
+        several = [
+            document(f"b{at}", 2 + at / 9, "<b><p>1</p><p>3</p><p>5</p></b>") for at in range(40)
+        ]
+        found = broker.process([document("a0", 1), *several])
+        found += broker.process([document("z4", 400)])
+    assert len(found) == len({match.id for match in found}) == 40
+
+
+@pytest.mark.parametrize("behind", ["", "FOLLOWED BY NOT S/x FOLLOWED BY S/c"])
+def test_the_first_nodes_that_pass_count_for_an_element_of_a_run(behind: str) -> None:
+    with Broker(lateness=0) as broker:
+        broker.subscribe(
+            f"q: SELECT sum(p) AS p FROM S/a FOLLOWED BY (S/b[./p->p])+ {behind} "
+            "USING SKIP TILL NEXT MATCH WHERE p > 1 AND sum(p) < 9"
+        )
+        found = broker.process(
+            [
+                document("a1", 1),
+                document("b2", 2, "<b><p>1</p><p>3</p><p>5</p></b>"),
+                document("b3", 3, "<b><p>7</p><p>2</p></b>"),
+                document("c4", 4),
+            ]
+        )
+        found += broker.process([document("z5", 40)])
+    assert [match.values["p"] for match in found] == ([] if behind else [["3"]])

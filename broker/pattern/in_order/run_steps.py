@@ -24,7 +24,8 @@ class Run:
     """`at` is the item that it awaits, or the group that it is in; `level` is the last item for
     which it took a document, so that what was asked then is not asked again. `rows` and `elements`
     are its documents, `sums` those of its groups, by item. It started at `start`, its last document
-    ended at `end`, and it is `closed` for all that end after that time."""
+    ended at `end`, and it is `closed` for all that end after that time. `fed` is the document that
+    it took last for an element, by its key, and the item."""
 
     at: int
     level: int
@@ -35,6 +36,7 @@ class Run:
     start: int
     end: int
     closed: int | None = None
+    fed: tuple[int, int] | None = None
 
 
 NEW = Run(0, -1, (), {}, {}, frozenset(), 0, 0)
@@ -54,6 +56,12 @@ class Steps:
         """How long a run may last with a document for an item."""
         self.begins = [all(not p.least for p in form.places[:at]) for at in range(count)]
         """Whether a run may begin with an item."""
+        self.once = [
+            place.group is not None
+            and all(each.ready <= at for each in (*form.each[at], *form.first[at]))
+            for at, place in enumerate(form.places)
+        ]
+        """Whether all is known of an element when it is taken: the first nodes that pass count."""
         self._rest = [all(not p.least for p in form.places[at:]) for at in range(count + 1)]
         """Whether nothing needs to come from an item on."""
         checks = Checks(form.places)

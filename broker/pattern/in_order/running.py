@@ -26,11 +26,13 @@ _Partition = tuple[str, ...] | None
 
 class Live:
     """The runs of one query in one partition, by the items that they await; with contiguity all of
-    them are under 0. Closed ones are dropped when they are met again."""
+    them are under 0. Closed ones are dropped when they are met again. `begun` is the document with
+    which a run began last in a group, as `fed` of a run."""
 
-    __slots__ = ("lanes",)
+    __slots__ = ("begun", "lanes")
 
     def __init__(self) -> None:
+        self.begun: tuple[int, int] | None = None
         self.lanes: dict[int, list[Run]] = {}
 
     def __bool__(self) -> bool:
@@ -85,10 +87,15 @@ class Runs(Owned[Live]):
         key = (owner, one)
         live = self.parts.get(key)
         made: list[Run] = []
-        if self._steps.begins[at]:
+        begun = (at, row.key) if self._steps.once[at] else None
+        if self._steps.begins[at] and (begun is None or live is None or live.begun != begun):
             run = self._steps.taken(NEW, at, row)
             if run is not None:
                 made.append(run)
+                if begun is not None:
+                    if live is None:
+                        live = self.open(owner, key, Live())
+                    live.begun = begun
         lane = 0 if self._contiguous else at
         runs = None if live is None else live.lanes.get(lane)
         if runs:
@@ -115,13 +122,14 @@ class Runs(Owned[Live]):
         steps, contiguous, start = self._steps, self._contiguous, row.start
         limit = steps.last[-1] if contiguous else steps.last[at]
         spend, key = self._spending.spend, row.key
+        fed = (at, key) if steps.once[at] else None
         kept: list[Run] = []
         for run in runs:
             closed = run.closed
             if (closed is not None and closed < time) or time - run.start > limit:
                 continue
             kept.append(run)
-            if start <= run.end or key in run.keys:
+            if start <= run.end or key in run.keys or (fed is not None and run.fed == fed):
                 continue
             if contiguous and not steps.reaches(run, at):
                 continue
@@ -130,6 +138,8 @@ class Runs(Owned[Live]):
             if taken is None:
                 continue
             made.append(taken)
+            if fed is not None:
+                run.fed = fed
             if not contiguous and closed is None:
                 growing = steps.grows(run)
                 if growing is None or growing == at:
@@ -224,6 +234,7 @@ class Runs(Owned[Live]):
 
     def copied(self, part: Live) -> Live:
         found = Live()
+        found.begun = part.begun
         twins = {id(run): copy(run) for runs in part.lanes.values() for run in runs}
         found.lanes = {at: [twins[id(run)] for run in runs] for at, runs in part.lanes.items()}
         return found

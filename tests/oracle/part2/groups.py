@@ -92,7 +92,7 @@ class _Filler:
 
     def _behind(self, last: Instance, instance: Instance) -> bool:
         """Composite elements are each before the next; documents are in order, ties by id."""
-        if len(last.documents()) == len(instance.documents()) == 1 and _is_simple(self.group):
+        if len(last.documents()) == len(instance.documents()) == 1 and is_simple(self.group):
             return last.order < instance.order
         return last.span.end < instance.span.start
 
@@ -232,7 +232,7 @@ class _Filler:
             yield self.state.with_group(group, elements, tuples)  # type: ignore[arg-type]
 
 
-def _is_simple(group: shape.Group) -> bool:
+def is_simple(group: shape.Group) -> bool:
     """Whether an element is a document: of a block, or of an OR of blocks."""
     tree = group.unit.tree
     branches = tree.branches if isinstance(tree, shape.Either) else [tree]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tests.oracle.matches import Stored
 from tests.oracle.part2 import naming, shape
 from tests.oracle.part2.absences import unblocked
+from tests.oracle.part2.groups import is_simple
 from tests.oracle.part2.instances import Around, Instance, State, Taken, World, several
 from tests.oracle.part2.scope import Bound, Scope
 from tests.oracle.part2.times import Span, Timing, Wait, hull, later
@@ -155,8 +156,11 @@ class Runs:
         assert isinstance(group, shape.Group)
         tree = group.unit.tree
         parts = tree.items if isinstance(tree, shape.List) else [tree]
+        once, done = self._once(at), set()
         for leaf in _leaves(parts[len(run.partial)]):
             for taken in self._takes(run, leaf):
+                if taken.document.key in done:
+                    continue
                 partial = (*run.partial, (leaf, taken))
                 if len(partial) < len(parts):
                     after = replace(run, at=at, partial=partial, last=taken.document)
@@ -173,6 +177,23 @@ class Runs:
                     )
                 if self._holds(after):
                     found.append(Step(taken, after, grows, bool(run.partial)))
+                    if once:
+                        done.add(taken.document.key)
+
+    def _once(self, at: int) -> bool:
+        """Whether an element is a document, and all its conjuncts can be asked when it is taken. Then
+        it counts with the first branch and nodes that pass."""
+        group = self.items[at]
+        assert isinstance(group, shape.Group)
+        if not is_simple(group):
+            return False
+        known = set(group.variables)
+        for item in self.items[:at]:
+            if isinstance(item, shape.Group):
+                known |= item.variables
+            for leaf in _leaves(item):
+                known |= set(bound_in(leaf.block.steps))
+        return all(naming.named(part) <= known for part in group.conjuncts)
 
     def _takes(self, run: Run, leaf: shape.Leaf) -> Iterator[Taken]:
         for document in self.world.documents:
