@@ -113,7 +113,7 @@ def test_all_that_come_meanwhile_are_stored_at_once(
             client.sendall(head(running, 4) + b"<a/>")
             if n < 2:  # a thread has this one
                 until(lambda wanted=[1] * (n + 1): taken == wanted)  # type: ignore[misc]
-        until(lambda: running.api.together.waiting() == 8)
+        until(lambda: running.api.together.passed_on() == 10)
         clients[9].close()  # its client is gone before there is an answer
         go.set()
         numbers = {json.loads(one(client)[2])["first"] for client in clients[:9]}
