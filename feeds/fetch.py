@@ -193,6 +193,8 @@ class Fetcher(AbstractContextManager["Fetcher"]):
                 return f"no answer within {self._timeout:g} s"
             case httpx.ConnectError() | httpcore.ConnectError():
                 return f"no connection: {one_line(str(error))}".rstrip(": ")
+            case httpx.RemoteProtocolError() | httpcore.RemoteProtocolError():
+                return f"no whole answer in HTTP: {one_line(str(error))}".rstrip(": ")
             case httpx.InvalidURL() | ValueError():
                 return f"not a valid URL: {one_line(str(error))}"
             case _:
