@@ -4,8 +4,7 @@ aside, and nobody waits for them; a process that dies of them gets past them at 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +19,10 @@ from broker.service.core.marks import Marks
 from broker.service.service import Service
 from broker.state.relations import MatchRelations
 from feeds.rows import DocumentRow
+from tests.command import Command
 from tests.service.data import settings
 from tests.waiting import PATIENCE, until
 from xscl.interruption import check
-
-ROOT = Path(__file__).parent.parent.parent
 
 HONEST = "honest: SELECT k FROM S//r[./k->k] FOLLOWED BY {k = l, 1 h} S//r[./k->l];\n"
 RESIDUAL = """
@@ -167,31 +165,6 @@ def test_the_service_stops_within_seconds_and_goes_on_later(tmp_path: Path) -> N
 
 # -- a process that dies -----------------------------------------------------------------------
 
-DYING = """
-import os, signal, sys, time
-from pathlib import Path
-from broker.join.template_runner import Templates
-from broker.service.service import Service
-from feeds.rows import DocumentRow
-from tests.service.data import settings
-
-rows = Templates._rows
-
-def dying(self, run, records, queries=None):
-    named = [self._name(number) for number in queries or self._template_of]
-    if "slow7" in named and any(record.doc == 4 for record in records):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return rows(self, run, records, queries)
-
-Templates._rows = dying
-service = Service(settings(Path(sys.argv[1])))
-service.start()
-while service.core.backlog():
-    time.sleep(0.02)
-service.stop()
-"""
-"""A service that dies whenever one of forty queries is searched for at the fourth document."""
-
 
 def test_a_crash_loop_ends_by_itself(tmp_path: Path) -> None:
     state = tmp_path / "state"
@@ -210,9 +183,8 @@ def test_a_crash_loop_ends_by_itself(tmp_path: Path) -> None:
             ]
         )
     deaths = 0
-    while subprocess.run(
-        [sys.executable, "-c", DYING, str(state)], cwd=ROOT, capture_output=True, timeout=PATIENCE
-    ).returncode:
+    while code := Command((state,), main="tests.service.dying:main").wait(PATIENCE):
+        assert code == -signal.SIGKILL
         deaths += 1
         assert deaths < 10
     # At the batch, at the document, at all queries, at a part of them, and twice at the one.
