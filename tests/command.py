@@ -133,6 +133,17 @@ class Command(AbstractContextManager["Command"]):
                     stream.close()
 
 
+def program(text: str, *args: object, stdout: int | IO[Any] = subprocess.DEVNULL) -> Command:
+    """Start a text of Python, as `python -c` does, with the standard error of this process."""
+    with os.fdopen(os.dup(2), "w") as errors:
+        return Command((text, *args), stdout=stdout, stderr=errors, main="tests.command:run_text")
+
+
+def run_text() -> None:
+    """Run the text that is the first argument."""
+    exec(compile(sys.argv.pop(1), "<program>", "exec"), {"__name__": "__main__"})
+
+
 def run(
     args: Iterable[object],
     *,

@@ -6,22 +6,21 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from broker.delivery import Mailbox
+from tests.command import Command, program
 from tests.delivery.support import Answer, Receiver, Request, match
 from tests.waiting import PATIENCE, pause
-
-ROOT = Path(__file__).parent.parent.parent
 
 PROGRAM = """
 import sys
 from pathlib import Path
 from broker.delivery import DeliverySettings, DeliveryWorker, Mailbox
+from tests.command import Command, program
 from tests.delivery.support import match
 from tests.waiting import until
 
@@ -63,9 +62,8 @@ def moody(seed: int) -> Iterator[Receiver]:
         yield receiver
 
 
-def run(directory: Path, receiver: Receiver, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM, str(directory), str(receiver.port), str(count)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+def run(directory: Path, receiver: Receiver, count: int) -> Command:
+    process = program(PROGRAM, directory, receiver.port, count, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process

@@ -21,6 +21,7 @@ from broker.documents.witnessing import arrivals
 from broker.shared_match import each_match
 from broker.state.store import StateError
 from feeds.rows import DocumentRow
+from tests.command import program
 from xscl.stage1.document import encode_text
 
 PAIR = "pair: S//i->x[./t->t] FOLLOWED BY {t = u, 1 h} S//i->y[./t->u];"
@@ -289,11 +290,9 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_doubled(tmp_path: 
     state, out = tmp_path / "state", tmp_path / "received"
     kills = 0
     for _ in range(60):
-        worker = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(state), str(out)], stdout=subprocess.PIPE
-        )
+        worker = program(WORKER, state, out, stdout=subprocess.PIPE)
         assert worker.stdout is not None
-        assert worker.stdout.readline() == b"ready\n"
+        assert worker.stdout.readline() == "ready\n"
         if kills < 4:
             with suppress(subprocess.TimeoutExpired):
                 worker.wait(rng.uniform(0.05, 1.5))

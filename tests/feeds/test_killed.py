@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +15,8 @@ from pathlib import Path
 from feeds.rows import DocumentRow, to_batch
 from feeds.source import FeedSpool
 from feeds.spool import last_seq, read_rows
-from tests.feeds.data import ROOT, rss
+from tests.command import Command, program
+from tests.feeds.data import rss
 from tests.feeds.odd_server import OddServer
 from tests.waiting import PATIENCE, pause, until
 
@@ -61,15 +61,14 @@ class Publisher:
         self.answers += 1
 
 
-def run(path: Path, urls: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM, str(path), *urls]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+def run(path: Path, urls: list[str]) -> Command:
+    process = program(PROGRAM, path, *urls, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: Command) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert process.stdout is not None
