@@ -2,13 +2,13 @@
 
     python -m bench.patterns_shared [--quick]
 
-Quotes, one a second, of 200 symbols; each subscription asks of a symbol of its own. Three questions:
-the NEXT quote that is dearer, two dear quotes with NOT a cheap one between them, and three falls in a
-row (FOLD). First what a document costs from end to end, with its state in memory, and what it takes
-to register. Then the step of the patterns alone, from what was read of the documents to candidates,
-beside a script of Python that is written for that one question, and for NEXT beside SQL for DuckDB;
-equal counts of matches are asserted first. The step costs the same for any number of queries to
-which nothing comes. CPU time.
+Quotes, one a second, of 200 symbols; each subscription asks of a symbol of its own. Three
+questions: the NEXT quote that is dearer, two dear quotes with NOT a cheap one between them, and
+three falls in a row (FOLD); and others whose first blocks are the same. First what a document costs
+from end to end, with its state in memory, and what it takes to register. Then the step of the
+patterns alone, from what was read of the documents to candidates, beside a script of Python that is
+written for that one question, and for NEXT beside SQL for DuckDB; equal counts of matches are
+asserted first. The step costs the same for any number of queries to which nothing comes. CPU time.
 """
 
 from __future__ import annotations
@@ -46,10 +46,27 @@ QUESTIONS = {
     "FOLD": f"{_LEFT} FOLD {{{{, r < prev(r, p)}}}} {_RIGHT} WHERE count(r) = 3",
 }
 
+_FIRST = ("first", "second")
+PREFIXES = {
+    "NEXT, NEXT": "S/q[./s = 'first'][./p->p] NEXT {{r > p + 95, 1 h}} S/q[./s = 'second'][./p->r]"
+    " NEXT {{1 h}} S/q[./s = '{0}']",
+    "NOT": "S/q[./s = 'first'] FOLLOWED BY NOT S/q[./s = 'second'] FOLLOWED BY S/q[./s = '{0}']"
+    " WITHIN 1 h",
+    "group": "S/q[./s = 'first'][./p = '7'] FOLLOWED BY (S/q[./s = 'second'][./p->r])+ FOLLOWED BY"
+    " S/q[./s = '{0}'] WITHIN 5 min",
+}
+"""Queries whose first blocks are the same: none waits for what is not there for all."""
+
 
 def quotes(count: int) -> list[Quote]:
     random = Random(6)
     return [(_START + n, f"S{random.randrange(_HOT)}", random.randrange(100)) for n in range(count)]
+
+
+def prefixed(count: int) -> list[Quote]:
+    """Quotes of which two thirds are for the first blocks."""
+    random = Random(7)
+    return [(at, random.choice((*_FIRST, symbol)), price) for at, symbol, price in quotes(count)]
 
 
 # -- by hand -----------------------------------------------------------------------------------
@@ -217,7 +234,7 @@ def end_to_end(
     ]
     with Broker(lateness=0) as running:
         begun = time.process_time()
-        text, kind = QUESTIONS[name or "NEXT"], "S" if name else "none"
+        text, kind = (QUESTIONS | PREFIXES)[name or "NEXT"], "S" if name else "none"
         running.subscribe(";\n".join(f"w{n}: {text.format(f'{kind}{n}')}" for n in range(count)))
         spent = [time.process_time() - begun]
         running.process(documents[:batch])
@@ -274,6 +291,13 @@ def main() -> None:
             cells += [f"{1e3 * added:.1f}", f"{1e3 * dropped:.1f}", f"{1e6 * taken:.0f}"]
             whole.append(cells)
             print(*cells, flush=True)
+    same = prefixed(1_000 if asked.quick else 6_000)
+    shared = []
+    for name in PREFIXES:
+        for count in counts[:3]:
+            (*_, taken), matches = end_to_end(name, count, same, 100)
+            shared.append([name, f"{count:,}", f"{matches:,}", f"{1e6 * taken:.0f}"])
+            print(*shared[-1], flush=True)
     every = quotes(5_000 if asked.quick else 50_000)
     steps = []
     for name, script in SCRIPTS.items():
@@ -309,6 +333,9 @@ def main() -> None:
             "From end to end, in batches of 100; CPU seconds to register, milliseconds to add and"
             " to drop one, microseconds of a document:",
             table(["question", "queries", "matches", "register", "add", "drop", "document"], whole),
+            "Queries whose first blocks are the same, for two thirds of the documents, and whose last"
+            " one has a constant of its own; microseconds of a document:",
+            table(["question", "queries", "matches", "document"], shared),
             "The step from columns to candidates, events per CPU second:",
             table(
                 [

@@ -95,13 +95,18 @@ def _way(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> str
 
 
 def _noted(pattern: PatternQuery, shared: Shared, others: Sequence[Subscription]) -> str:
-    """For how many of its blocks documents stand in logs that it shares."""
+    """For how many of its blocks documents stand in logs that it shares, or that what waits there
+    is made once."""
     taps = [tap.resolved.id for tap in pattern.taps]
     theirs = [[each.id for each in other.nested if each.id.startswith(TAP)] for other in others]
     first = shared.form.leaves[: last_place(shared.form, shared.plan.kept)]
     count = sum(any(names[leaf.tap] == taps[leaf.tap] for names in theirs) for leaf in first)
     if not count:
         return ""
+    alike = sum(all(names[leaf.tap] == taps[leaf.tap] for leaf in first) for names in theirs)
+    if alike and shared.has_prefixes:
+        others_have = "one of them has" if alike == 1 else f"{alike:,} of them have"
+        return f"; {others_have} the same first blocks, and what waits there is made once"
     blocks = "one block" if count == 1 else f"{count} blocks"
     return f"; documents of {blocks} are noted once, until one comes for the last block"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from broker.model import UNBOUNDED
+from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.member import Member
 from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
@@ -134,8 +135,8 @@ that was changed."""
 class Group:
     """Patterns by their numbers, registered with the same lateness as `entry`, and decided up to
     the same time before that was changed. They decide something without a new row at the highest
-    time `due`. `number` is one that no pattern has. Of those that have rows `newest` says when the
-    last of these ends; of what is `asleep` nothing is made yet of the stored ones."""
+    time `due`. `number` is one that no pattern has. Of what is `asleep` nothing is made yet of the
+    stored rows."""
 
     number: int
     key: GroupKey
@@ -143,15 +144,33 @@ class Group:
     standing: Together
     patterns: dict[int, Live] = field(default_factory=dict)
     due: int = UNBOUNDED
-    newest: dict[int, int] = field(default_factory=dict)
     asleep: dict[int, StoredTaps] = field(default_factory=dict)
+    _newest: dict[int, int] = field(default_factory=dict)
+    _came: dict[Channel, int] = field(default_factory=dict)
+    """By channel the same of what came to all of its patterns since somebody asked."""
+
+    @property
+    def newest(self) -> dict[int, int]:
+        """Of the patterns that have rows, when the last of these ends."""
+        if self._came:
+            came, self._came = self._came, {}
+            for channel, end in came.items():
+                self.came(channel.owners, end)
+        return self._newest
 
     def came(self, owners: Iterable[int], end: int) -> None:
         """There is a row of these patterns that ends at a time."""
-        newest = self.newest
+        newest = self._newest
         for owner in owners:
             if newest.get(owner, -UNBOUNDED) < end:
                 newest[owner] = end
+
+    def came_to(self, channel: Channel, end: int) -> None:
+        """There is a row of the patterns of a channel that ends at a time. Nobody asks for each of
+        very many patterns when its last row ends."""
+        came = self._came
+        if came.get(channel, -UNBOUNDED) < end:
+            came[channel] = end
 
     @property
     def first(self) -> Live:

@@ -188,9 +188,10 @@ class Memory:
                 if share.group.takes(row.end, late):
                     owners = self._here(share, share.knowing(row.base), row)
                     if owners:
-                        self.reach(share, owners, row.end)
-                        block = (share.place, share.query)
-                        self.share(share.group, block, row, share.channel.part([*owners]))
+                        whole = owners is share.owners
+                        to = share.channel if whole else share.channel.part([*owners])
+                        self.reach(share, to, row.end)
+                        self.share(share.group, (share.place, share.query), row, to)
 
     def _here(self, share: Share, owners: Sequence[int], row: TapRow) -> Sequence[int]:
         """Those of some patterns of a group that a row is for here, and not elsewhere."""
@@ -200,12 +201,12 @@ class Memory:
         block = (share.place, share.query)
         return [each for each in owners if self._is_here(owns, patterns[each], block, row)]
 
-    def reach(self, share: Share, owners: Sequence[int], end: int) -> None:
+    def reach(self, share: Share, to: Channel, end: int) -> None:
         """A row that ends at a time is for patterns of a group: none that it wakes is asleep."""
         group = share.group
-        group.came(owners, end)
+        group.came_to(to, end)
         if share.wakes and group.asleep:
-            self.rouse(group, owners)
+            self.rouse(group, to.owners)
 
     def rouse(self, group: Group, owners: Iterable[int]) -> None:
         """None of these patterns of a group is asleep any more."""

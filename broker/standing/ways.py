@@ -118,7 +118,7 @@ class Ways:
                     row = Row(doc, key, base, start, end, id_of, node, kind.nodes, values)
                     rows[kind] = row
                 if first:
-                    group.came(channel.owners, end)
+                    group.came_to(channel, end)
                     memory.touched[group.number] = group
                 if wakes and group.asleep:
                     memory.rouse(group, channel.owners)

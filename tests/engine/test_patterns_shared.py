@@ -195,17 +195,20 @@ def test_explain_says_how_a_pattern_is_matched_and_how_many_share_its_shape() ->
         broker.subscribe(";".join(f"k{n}: {TEXTS['next'].format(n)}" for n in range(3)))
         for name in ("apart", "either"):
             broker.subscribe(f"{name}: {TEXTS[name].format(1)}")
-        broker.subscribe(";".join(f"c{n}: {TEXTS['chain prefix'].format(n)}" for n in range(3)))
+        for kind, name in {"c": "chain prefix", "n": "absence prefix"}.items():
+            broker.subscribe(";".join(f"{kind}{n}: {TEXTS[name].format(n)}" for n in range(3)))
         catalog = broker.engine.catalog
         told = {
             id: pattern_stage(catalog.subscriptions[id].compiled, catalog)
-            for id in ("k0", "apart", "c0", "either")
+            for id in ("k0", "apart", "c0", "n0", "either")
         }
     wanted = "matched in the order of time, as NEXT; 2 other queries have its shape"
     assert f"{wanted}, which are matched together with it" in told["k0"]
     noted = "together with it; documents of 2 blocks are noted once, until one comes for the last"
     assert noted in told["c0"]
     assert "noted once" not in told["k0"]
+    prefix = "together with it; 2 of them have the same first blocks, and what waits there is made"
+    assert prefix in told["n0"]
     later = "as a list of 2 blocks, and compared with its other matches once time is beyond its end"
     assert f"matched when its last document comes, {later}" in told["apart"]
     assert "matched by choosing documents; no other query has its shape" in told["either"]

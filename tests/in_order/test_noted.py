@@ -10,10 +10,12 @@ import pytest
 from broker.pattern.in_order import noted
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.noted import Noted
+from broker.pattern.in_order.spending import Spending
 from broker.pattern.in_order.standing import Together
 from broker.pattern.in_order.takers import Numbers
 from broker.pattern.instances import Row
 from broker.query.patterns import pattern_query
+from tests.seeds import seeds
 from xscl import check, parse
 
 _US = 1_000_000
@@ -27,6 +29,16 @@ TEXTS = {
     " FOLLOWED BY {50 s} S/q[./s = 'B'][./p->b] WHERE c > a",
     "group": "S/q[./s = 'A'][./p->a] FOLLOWED BY {50 s} (S/q[./s = 'C'][./p->c])+"
     " FOLLOWED BY {50 s} S/q[./s = 'B'][./p->b]",
+}
+PREFIXES = {
+    "NOT": TEXTS["NOT"],
+    "group": TEXTS["group"],
+    "chain": "S/q[./s = 'A'][./p->a] NEXT {c >= a, 50 s} S/q[./s = 'C'][./p->c]"
+    " NEXT {50 s} S/q[./s = 'B'][./p->b]",
+    "bounds": "S/q[./s = 'A'][./p->a] NEXT {c > a, 50 s} S/q[./s = 'C'][./p->c]"
+    " NEXT {b < c AND b != a, 50 s} S/q[./s = 'B'][./p->b]",
+    "four": "S/q[./s = 'A'][./p->a] NEXT {c = a, 50 s} S/q[./s = 'C'][./p->c]"
+    " NEXT {50 s} S/q[./s = 'C'][./p->d] NEXT {b >= d, 50 s} S/q[./s = 'B'][./p->b]",
 }
 Offer = tuple[int, int, Row]
 """A constant, the place of a tap, and a row."""
@@ -122,6 +134,89 @@ def test_what_is_sifted_loses_no_match(
     assert sum(sifted) > 100
 
 
+def with_one_prefix(text: str, seed: int, shares: bool) -> tuple[list[object], int]:
+    """The matches of queries of which many have the same first blocks, and few the same last one,
+    as queries come, go, are made again of their rows, and decide one after the other; and how many
+    prefixes there were."""
+    random = Random(seed)
+    standing = together(text)
+    of = standing._noted
+    assert of is not None
+    of.prefixes.shares = of.prefixes.shares and shares
+    last = next(tap for tap, of_it in standing.shared.readers.items() if of_it.place == of.last)
+    prefixes, values, count = 3, 20, 0
+    alive: dict[int, tuple[int, int]] = {}
+    since: dict[int, int] = {}
+    channels: dict[tuple[int, int], Channel] = {}
+    came: list[tuple[int, int, Row]] = []
+    found: list[object] = []
+    watermark = 0
+
+    def come() -> None:
+        nonlocal count
+        number = count
+        count += 1
+        alive[number] = (random.randrange(prefixes), random.randrange(values))
+        since[number] = len(came)
+        standing.join(number, 0)
+        channels.clear()
+
+    def takes(query: int, tap: int, value: int) -> bool:
+        first, own = alive[query]
+        return value % values == own if tap == last else value % prefixes == first
+
+    for _ in range(40):
+        come()
+    for batch in offers(random, standing, 400):
+        for value, tap, made in batch:
+            came.append((value, tap, made))
+            kind = value % (values if tap == last else prefixes)
+            owners = [n for n in alive if takes(n, tap, value)]
+            if owners:
+                standing.offer(channels.setdefault((kind, tap), Channel(owners)), tap, made)
+        latest = max([made.end for _, _, made in batch])
+        watermark = max(watermark, latest - random.choice((0, 0, _US)))
+        one_by_one = random.random() < 0.1
+        decided = standing.advance(watermark, (lambda _: True) if one_by_one else None)
+        for owner, published in sorted(decided.items()):
+            assert published is not None
+            found += sorted([owner, *[r.doc for r in p.instance.rows]] for p in published)
+        assert [*of._ends] == sorted(of._ends)
+        chance = random.random()
+        if chance < 0.1:
+            come()
+        elif chance < 0.2:
+            gone = random.choice([*alive])
+            standing.leave(gone)
+            del alive[gone]
+            channels.clear()
+        elif chance < 0.3:
+            again = random.choice([*alive])
+            rows: dict[int, list[Row]] = {}
+            for value, tap, made in came[since[again] :]:
+                if takes(again, tap, value):
+                    rows.setdefault(tap, []).append(made)
+            standing.again({again: rows}, {})
+        elif chance < 0.5:
+            standing.expire(watermark)
+        elif chance < 0.6:
+            asked = random.choice([*alive])
+            waits = standing.waiting(asked, Spending(10**9))
+            found.append([asked, sorted([[r.doc for r in w.rows] for _, w in waits])])
+    return found, of.prefixes.count()
+
+
+@pytest.mark.parametrize("text", PREFIXES.values(), ids=PREFIXES)
+@pytest.mark.parametrize("seed", seeds(3, 30))
+def test_what_waits_is_made_once_for_a_prefix(text: str, seed: int) -> None:
+    text = text.replace("50 s", ("20 s", "50 s")[seed % 2])
+    each_for_itself, none = with_one_prefix(text, seed, shares=False)
+    shared, some = with_one_prefix(text, seed, shares=True)
+    assert each_for_itself
+    assert shared == each_for_itself
+    assert some > none == 0
+
+
 @pytest.mark.parametrize("goes", [False, True], ids=["made again", "gone"])
 def test_what_has_come_and_is_not_looked_at_comes_once(goes: bool) -> None:
     """One of two queries is made again of its rows, or goes, when the first one has come."""
@@ -139,6 +234,25 @@ def test_what_has_come_and_is_not_looked_at_comes_once(goes: bool) -> None:
     standing.offer(second, 1, row(standing, 1, 2, 2, 2, 7))
     found = {owner: len(each or ()) for owner, each in standing.advance(2 * _US).items()}
     assert found == ({1: 1} if goes else {0: 1, 1: 1})
+
+
+def test_what_came_of_a_second_is_taken_whenever_it_comes_to_a_query() -> None:
+    """All documents of one second are the next one; a query has those that come behind its own
+    document before its next one, whatever was dropped meanwhile."""
+    standing = together(PREFIXES["chain"])
+    standing.join(0, 0)
+    channels = [Channel([0]) for _ in standing.shared.readers]
+    found = []
+    came = [[(0, 12, 1), (1, 13, 4), (2, 13, 0)], [(1, 13, 4)], [(1, 14, 4)], [(2, 15, 0)]]
+    number = 0
+    for batch in came:
+        for tap, at, price in batch:
+            number += 1
+            standing.offer(channels[tap], tap, row(standing, tap, number, at, at, price))
+        for each in standing.advance(batch[-1][1] * _US).get(0) or ():
+            found.append([of.doc for of in each.instance.rows])
+        standing.expire(batch[-1][1] * _US)
+    assert found == [[1, 2, 6], [1, 4, 6]]
 
 
 def test_an_iteration_that_ends_takes_another_document_of_that_time() -> None:

@@ -52,7 +52,7 @@ def followed(
     form: Following, every: list[Event], budget: int, plain: bool, random: Random
 ) -> Found:
     """What is found of events in batches, and what is left in the end."""
-    follows = Follows(form, Spending(budget))
+    follows = Follows(form, Spending(budget), None)
     assert follows._plain
     follows._plain = plain
     found: list[Candidate] = []

@@ -11,8 +11,10 @@ shape.
     partitions.py  the same by what it has in PARTITION BY
     deferred.py    what comes to many queries before their last block, noted once
     noted.py       the same in columns, where no value ties the blocks; batches are sifted
+    log.py         what is noted
+    prefixes.py    what waits before the last block, once for queries that take the same there
     takers.py      which queries take what, by numbers
-    following.py   NEXT, and chains of it
+    following.py   NEXT, and chains of it; seeking.py: what waits at their links
     iterating.py   FOLD
     common.py      iterations that take the same documents, kept once
     lacking.py     NOT between two blocks, and at the end

@@ -56,6 +56,9 @@ def is_by_value(form: Form) -> bool:
 class Deferred:
     """What is in the logs of channels, and what of it each query has had."""
 
+    shares = False
+    """It makes nothing once for several queries."""
+
     def __init__(self, form: Form, kept: Window, readers: Iterable[Reader]) -> None:
         self.last = last_place(form, kept)
         self._kept = kept
@@ -76,7 +79,9 @@ class Deferred:
         if self.last:
             self._from[owner] = arrival
 
-    def given(self, ready: Sequence[Offered], waiting: Container[int]) -> list[Event]:
+    def given(
+        self, ready: Sequence[Offered], waiting: Container[int], one_by_one: bool = False
+    ) -> list[Event]:
         """What is decided now, of which logged events come only to queries to which others come,
         and before them; `waiting` are those for which something waits."""
         last, at_once = self.last, self._at_once
@@ -205,7 +210,7 @@ class Deferred:
             found.sort()
         return found
 
-    def expire(self, watermark: int, pending: Collection[Offered]) -> None:
+    def expire(self, watermark: int, pending: Collection[Offered]) -> Sequence[int]:
         """Drop what no match can contain any more; `pending` are not noted yet."""
         horizon = -FOR_EVER if self._kept is None else watermark - self._kept
         if horizon > self._first:
@@ -221,6 +226,7 @@ class Deferred:
         if self._from:
             since = min([event[1] for event in pending], default=FOR_EVER)
             self._from = {o: at for o, at in self._from.items() if o in self._of or at >= since}
+        return ()
 
 
 def own_of(

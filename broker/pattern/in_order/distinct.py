@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
+from broker.pattern.in_order.events import Candidate
 from broker.pattern.in_order.shared import Shared
-from broker.pattern.instances import Instance
+from broker.pattern.instances import Instance, due_beyond
 from broker.pattern.published import Decided, identity_of, nodes_of, order_of
 
 
@@ -32,6 +33,27 @@ def distinct(shared: Shared, found: list[tuple[int, Instance]]) -> list[Decided]
             answer += _of_one_time(shared, [each for _, each in found[first:stop]])
         first = stop
     return answer
+
+
+def undecided(
+    shared: Shared,
+    found: Iterable[Candidate],
+    made: Callable[[Candidate], Instance | None],
+    kept: Iterable[Decided],
+) -> Iterator[tuple[int, Instance]]:
+    """What waits of a query, once, with twice the watermark that decides it: of candidates, what is
+    made of them, and what is kept for what looks at several matches."""
+    ready = [*kept]
+    seen = {each.identity for each in ready}
+    for candidate in sorted(found, key=itemgetter(1)):
+        instance = made(candidate)
+        if instance is not None:
+            identity = identity_of(instance, nodes_of(instance, shared.names))
+            if identity not in seen:
+                seen.add(identity)
+                yield instance.due, instance
+    for each in ready:
+        yield due_beyond(each.instance.end), each.instance
 
 
 def _of_one_time(shared: Shared, found: Iterable[Instance]) -> list[Decided]:

@@ -7,18 +7,21 @@ of that one.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Any
 
 from broker.pattern.in_order.asking import all_hold, beyond
 from broker.pattern.in_order.chain_forms import Following, Link
 from broker.pattern.in_order.events import Candidate, Event, Key, key_of
-from broker.pattern.in_order.held import BLOCK, FOR_EVER, Entry, Waiting
+from broker.pattern.in_order.held import BLOCK, FOR_EVER, Entry
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, first_in, keys_in
+from broker.pattern.in_order.prefixes import is_prefix
+from broker.pattern.in_order.seeking import NEVER, At, Pairs, Part
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Row, by_variable, due_from, of_blocks
+from broker.pattern.plan import Window
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -30,43 +33,16 @@ _MANY = 4
 """Parts are looked through where nothing waits in one of so many."""
 
 
-class _Part(Waiting):
-    """What waits by one key: the first bound, a number, the documents, the latest end of what may
-    follow, and all bounds where there are several. `fed` are those that found what they seek at
-    the time `at`."""
+class Follows(Owned[Part]):
+    """NEXT for all queries of a form. Rows come in the order of their ends.
 
-    __slots__ = ("at", "fed")
+    What a prefix finds is pulled by each of its queries before a document of its own, which
+    consumes for it alone what it follows."""
 
-    def __init__(self) -> None:
-        self.blocks = []
-        self.fed: tuple[Entry, ...] = ()
-        self.at = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.blocks or self.fed)
-
-    def forget(self, time: int) -> None:
-        """Forget those that found what they seek before a time."""
-        if self.fed and self.at < time:
-            self.fed = ()
-
-    def expire(self, watermark: int) -> int:
-        """Drop what nothing can follow any more; the first end of what is left."""
-        first = FOR_EVER
-        for entry in [*self]:
-            if entry[3] < watermark:
-                self.remove(entry)
-            elif entry[3] < first:
-                first = entry[3]
-        return first
-
-
-class Follows(Owned[_Part]):
-    """NEXT for all queries of a form. Rows come in the order of their ends."""
-
-    def __init__(self, form: Following, spending: Spending) -> None:
+    def __init__(self, form: Following, spending: Spending, kept: Window) -> None:
         super().__init__(spending)
         self._form = form
+        self._kept = kept or 0
         self._slots = [leaf.slot for leaf in form.leaves]
         self._number = 0
         """That of the last one that waits behind the first link."""
@@ -75,6 +51,9 @@ class Follows(Owned[_Part]):
         self._fed: set[Key] = set()
         self._empty = 0
         """Parts that have been fed, and parts in which nothing waits, or more."""
+        self._pulled: dict[int, At] = {}
+        """By query of a chain, its last document for the last link: what was found up to then it
+        has had."""
         self._behind = [
             inf if link.asked.bounds and link.asked.bounds[0].inclusive else -1
             for link in form.links
@@ -107,6 +86,10 @@ class Follows(Owned[_Part]):
             time, arrival, place, owner, key, number, row = event
             if PENDING:
                 check()
+            if place >= count > 1:
+                self._pull(place, owner, key, (time, arrival))
+                if place > count:
+                    continue
             part = parts.get(key)
             if not place:
                 if number != number:
@@ -117,7 +100,7 @@ class Follows(Owned[_Part]):
                 if last < self._first:
                     self._first = last
                 if part is None:
-                    part = self.open(owner, key, _Part())
+                    part = self.open(owner, key, Part(patient=count > 1))
                 begun: Entry = (number, arrival, (row,), last, None)
                 blocks = part.blocks
                 if not blocks:
@@ -156,9 +139,9 @@ class Follows(Owned[_Part]):
                     found.append((owner, entry[1], (*entry[2], row)))
             else:
                 for entry in fed:
-                    self._go_on(place, owner, (*entry[2], row))
+                    self._go_on(place, owner, (*entry[2], row), (time, arrival))
 
-    def _feed_plain(self, part: _Part, hungry: list[Entry], row: Row) -> list[Entry]:
+    def _feed_plain(self, part: Part, hungry: list[Entry], row: Row) -> list[Entry]:
         """Feed a document to those of a part that are hungry, of which none is more than may be
         tried. Returns those that take it."""
         end, start, key, fed, tried = row.end, row.start, row.key, [], 0
@@ -182,7 +165,7 @@ class Follows(Owned[_Part]):
     def _take_any(self, events: Iterable[Event], found: list[Candidate]) -> None:
         parts, over, links = self.parts, self.over, self._form.links
         partitioned = self._form.partitioned
-        for time, arrival, place, owner, key, number, row in events:
+        for time, arrival, place, owner, key, number, row in self._pulling(events):
             if PENDING:
                 check()
             if not place:
@@ -210,10 +193,50 @@ class Follows(Owned[_Part]):
                     found += [(owner, entry[1], (*entry[2], row)) for entry in fed]
                 else:
                     for entry in fed:
-                        self._go_on(place, owner, (*entry[2], row))
+                        self._go_on(place, owner, (*entry[2], row), (time, arrival))
 
-    def _go_on(self, stage: int, owner: int, rows: Sequence[Row]) -> None:
-        """Have what a link has found wait for the next one."""
+    def _pulling(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Events, before which queries pull what is found for them."""
+        count = len(self._form.links)
+        for event in events:
+            place = event[2]
+            if place >= count > 1:
+                self._pull(place, event[3], event[4], event[:2])
+            if place <= count:
+                yield event
+
+    def _pull(self, place: int, owner: int, prefix: int, at: At) -> None:
+        """A document for the last link comes to a query; or in front of it, behind the last place,
+        what its prefix has found and it has not had."""
+        links = self._form.links
+        if place > len(links):
+            if prefix in self.over:
+                self.over.add(owner)
+            pairs = self.parts.get((prefix,))
+            if isinstance(pairs, Pairs):
+                for _, rows, last in pairs.behind(self._pulled.get(owner, NEVER)):
+                    if last >= at[0]:
+                        self._go_on(len(links) - 1, owner, rows, at)
+        self._pulled[owner] = at
+
+    def _find(self, prefix: int, rows: Sequence[Row], at: At) -> None:
+        """A prefix has found something for the last link."""
+        pairs = self.parts.get((prefix,))
+        if pairs is None:
+            pairs = self.open(prefix, (prefix,), Pairs())
+        assert isinstance(pairs, Pairs)
+        last = self._form.links[-1].last(rows)
+        pairs.found.append((at, rows, last))
+        self._first = min(self._first, last)
+
+    def _go_on(self, stage: int, owner: int, rows: Sequence[Row], at: At) -> None:
+        """Have what a link has found, when that document came, wait for the next one."""
+        if stage == len(self._form.links) - 1:
+            if is_prefix(owner):
+                self._find(owner, rows, at)
+                return
+            if self._pulled and at <= self._pulled.get(owner, NEVER):
+                return
         link = self._form.links[stage]
         asked = link.asked
         number = asked.held[0](rows[link.places[0]]) if asked.held else 0.0
@@ -238,7 +261,7 @@ class Follows(Owned[_Part]):
         for own in keys_in(key, agreed(rows)) if self._form.partitioned else (key,):
             part = self.parts.get(own)
             if part is None:
-                part = self.open(owner, own, _Part())
+                part = self.open(owner, own, Part(patient=link is not self._form.links[-1]))
             part.add(entry)
 
     def _feed(
@@ -306,7 +329,7 @@ class Follows(Owned[_Part]):
         for key in fed:
             part = self.parts.get(key)
             if part is not None:
-                part.forget(watermark)
+                part.forget(watermark - self._kept if part.patient else watermark)
                 if part.fed:
                     self._fed.add(key)
                 else:
@@ -323,9 +346,15 @@ class Follows(Owned[_Part]):
         assert isinstance(other, Follows)
         super().borrow(other, owner)
         self._number = other._number
+        if owner in other._pulled:
+            self._pulled[owner] = other._pulled[owner]
 
-    def copied(self, part: _Part) -> _Part:
-        found = _Part()
+    def drop(self, owner: int) -> None:
+        super().drop(owner)
+        self._pulled.pop(owner, None)
+
+    def copied(self, part: Part) -> Part:
+        found = Part(patient=part.patient)
         found.at, found.fed = part.at, part.fed
         for entry in part:
             found.add(entry)

@@ -170,6 +170,8 @@ class Groups(Owned[_Between]):
                 if place != SECOND:
                     if part.begun:
                         part.add(row)
+                elif over and key in over:  # what waits for it is that of a prefix
+                    over.add(owner)
                 elif owner not in over:
                     spending.renew()
                     try:

@@ -136,6 +136,9 @@ class Lacks(Owned[_Bucket]):
                 part = parts.get(own)
                 if part is None or owner in over:
                     continue
+                if over and key in over:  # what waits for it is that of a prefix
+                    over.add(owner)
+                    continue
                 spending.renew()
                 try:
                     if place == ABSENT:

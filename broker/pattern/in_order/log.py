@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from broker.pattern.in_order.takers import Numbers
+from broker.pattern.in_order.events import Event, Reader
+from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.in_order.takers import Numbers, Takers
 from broker.pattern.instances import Row
+from broker.pattern.plan import Window
 
 
 class Log:
@@ -16,7 +20,10 @@ class Log:
     were dropped. By the number of a channel `_heads` is the position of what was noted last for it,
     and of each the one `_before` it, or a negative one."""
 
-    def __init__(self) -> None:
+    def __init__(self, takers: Takers, kept: Window, readers: Iterable[Reader]) -> None:
+        self.takers = takers
+        self._kept = kept
+        self._readers = {reader.place: reader for reader in readers}
         self._heads = array("q")
         self._rows: list[Row] = []
         self._ends = array("q")
@@ -25,6 +32,16 @@ class Log:
         self._numbers = array("q")
         self._before = array("q")
         self._gone = 0
+
+    def _append(self, number: int, place: int, arrival: int, row: Row) -> None:
+        """Note a document for a channel."""
+        self._rows.append(row)
+        self._ends.append(row.end)
+        self._arrivals.append(arrival)
+        self._places.append(place)
+        self._numbers.append(number)
+        self._before.append(self._heads[number])
+        self._heads[number] = self._gone + len(self._rows) - 1
 
     def _note_all(self, numbers: Numbers) -> None:
         """Note one document after the other for the channels of these numbers."""
@@ -39,6 +56,53 @@ class Log:
         found[by_channel] = before
         heads[numbers] = positions
         self._before.frombytes(found.tobytes())
+
+    def _since(self, had: int, time: int) -> int:
+        """The position of the first that was not had before a position, and that a match can
+        contain which ends at a time or behind it."""
+        horizon = -FOR_EVER if self._kept is None else time - self._kept
+        at = max(had - self._gone, 0)
+        return self._gone + bisect_left(self._ends, horizon, at)
+
+    def _not_had(self, slot: int, since: int, mark: int = FOR_EVER) -> Sequence[int]:
+        """The positions of what is noted for a query from a position on, and before a mark."""
+        before, gone = self._before, self._gone
+        heads, one = self._heads, self.takers.one_earlier[slot]
+        several: Sequence[int] = (one,)
+        if one >= 0:
+            at = heads[one]
+            if at < since:
+                return ()
+            if before[at - gone] < since:
+                return (at,) if at < mark else ()
+        else:
+            several = self.takers.earlier(slot)
+        found: list[int] = []
+        for number in several:
+            at = heads[number]
+            while at >= since:
+                if at < mark:
+                    found.append(at)
+                at = before[at - gone]
+        if len(several) > 1:
+            found.sort()
+        else:
+            found.reverse()
+        return found
+
+    def _channels(self, slot: int) -> Sequence[int]:
+        """The numbers of the channels of a query in which something is noted."""
+        heads, gone = self._heads, self._gone
+        return [number for number in self.takers.earlier(slot) if heads[number] >= gone]
+
+    def _tell(self, owner: int, noted: Sequence[int], since: int, found: list[Event]) -> None:
+        """The events that what is noted at positions is for a query or a prefix, of what came
+        behind an arrival."""
+        for at in noted:
+            at -= self._gone
+            arrival = self._arrivals[at]
+            if arrival > since:
+                found.append(self._readers[self._places[at]].event(owner, arrival, self._rows[at]))
 
     def _cut(self, horizon: int) -> None:
         """Drop what ended before a time, but for what is behind something else."""

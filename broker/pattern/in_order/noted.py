@@ -20,6 +20,7 @@ from broker.pattern.in_order.deferred import own_of
 from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.log import Log
+from broker.pattern.in_order.prefixes import Prefixes
 from broker.pattern.in_order.takers import Takers
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
@@ -48,13 +49,13 @@ class Noted(Log):
     `numbers` and `rows` are of documents that nobody has looked at yet, one behind the other: those
     of their channels, and theirs."""
 
-    def __init__(self, last: int, kept: Window, readers: Iterable[Reader]) -> None:
-        super().__init__()
+    def __init__(
+        self, last: int, kept: Window, readers: Iterable[Reader], *, shares: bool, pulls: bool
+    ) -> None:
+        super().__init__(Takers(last), kept, readers)
         self.last = last
-        self._kept = kept
-        self._readers = {reader.place: reader for reader in readers}
+        self.prefixes = Prefixes(kept, shares=shares, pulls=pulls)
         self._starting = self._readers[last].starts
-        self.takers = Takers(last)
         self._from: dict[int, int] = {}
         """By query, the arrival up to which it has had everything."""
         self._first = array("q")
@@ -65,6 +66,11 @@ class Noted(Log):
         """More than 0 if of late most of what came was given to a query."""
         self.sifts = True
         """Whether most of what comes concerns nobody, so that it is worth while to sift it."""
+
+    @property
+    def shares(self) -> bool:
+        """Whether what waits is made once for queries that take the same before the last block."""
+        return self.prefixes.shares
 
     def join(self, owner: int) -> None:
         """A query comes."""
@@ -83,11 +89,12 @@ class Noted(Log):
             self.takers.enter(channel, place)
         return channel.number
 
-    def go_on(self, owner: int) -> None:
-        """Something may wait for a query."""
+    def go_on(self, owner: int, rows: Iterable[Row]) -> None:
+        """Something may wait for a query, to which these rows come alone."""
         slot = self.takers.slot.get(owner)
         if slot is not None:
             self._first[slot] = -FOR_EVER
+        self.prefixes.came_alone(owner, rows)
 
     def forget(self, owner: int, arrival: int) -> None:
         """A query has had, in another way, all that came up to now."""
@@ -126,6 +133,7 @@ class Noted(Log):
         """What is decided at a time of documents that nobody has looked at, the first of which
         arrived then; None, and nothing happens, if that is not all, or they are in no order. See
         `given`."""
+        self.prefixes.one_by_one = False
         if len(self.rows) >= _MANY and self.sifts:
             sifted = self._sifted(arrival, now, waiting)
             if sifted is not None:
@@ -153,17 +161,19 @@ class Noted(Log):
         self._warm(len(found), count)
         return found
 
-    def given(self, ready: Sequence[Offered], waiting: Container[int]) -> list[Event]:
+    def given(
+        self, ready: Sequence[Offered], waiting: Container[int], one_by_one: bool = False
+    ) -> list[Event]:
         """What is decided now, of which noted events come only to queries to which others come, and
-        before them; `waiting` are those for which something waits."""
+        before them; `waiting` are those for which something waits. Queries that decide one after
+        the other share nothing."""
+        self.prefixes.one_by_one = one_by_one
         takers, first, last = self.takers, self._first, self.last
         if not self._rows:  # nothing is to be given beside what is for one query alone
-            slots = takers.slot
             for event in ready:
                 if type(event[3]) is not int:
                     break
-                if event[3] in slots:
-                    first[slots[event[3]]] = -FOR_EVER
+                self.go_on(event[3], (event[-1],))
             else:
                 self._warm(len(ready), len(ready))
                 return [*ready]
@@ -177,9 +187,9 @@ class Noted(Log):
                 if slot is not None:
                     number = earlier[slot]
                     some = number == -2 or (number >= 0 and heads[number] >= had[slot])
-                    if some and (noted := self._not_had(slot)):
+                    if some and (noted := self._not_had(slot, self._since(had[slot], event[0]))):
                         self._give(owner, slot, noted, found)
-                    first[slot] = -FOR_EVER
+                self.go_on(owner, (event[-1],))
                 gave.add(owner)
                 found.append(event)
             elif event[2] < last:
@@ -193,20 +203,18 @@ class Noted(Log):
         self._warm(len(found), len(ready))
         return found
 
-    def _note(self, number: int, slots: Iterable[int], place: int, arrival: int, row: Row) -> None:
+    def _note(self, number: int, slots: array[int], place: int, arrival: int, row: Row) -> None:
         end = row.end
         if not place:
             first = self._first
-            for slot in slots:
-                if end < first[slot]:
-                    first[slot] = end
-        self._rows.append(row)
-        self._ends.append(end)
-        self._arrivals.append(arrival)
-        self._places.append(place)
-        self._numbers.append(number)
-        self._before.append(self._heads[number])
-        self._heads[number] = self._gone + len(self._rows) - 1
+            if len(slots) < _MANY:
+                for slot in slots:
+                    if end < first[slot]:
+                        first[slot] = end
+            else:
+                of, own = np.frombuffer(first, np.int64), np.frombuffer(slots, np.int64)
+                of[own] = np.minimum(of[own], end)
+        self._append(number, place, arrival, row)
 
     # -- in columns --------------------------------------------------------------------------------
 
@@ -258,34 +266,6 @@ class Noted(Log):
 
     # -- a query -----------------------------------------------------------------------------------
 
-    def _not_had(self, slot: int, mark: int = FOR_EVER) -> Sequence[int]:
-        """The positions of what is noted for a query before a mark and it has not had."""
-        before, gone, since = self._before, self._gone, self._had[slot]
-        if since < gone:
-            since = gone
-        heads, one = self._heads, self.takers.one_earlier[slot]
-        several: Sequence[int] = (one,)
-        if one >= 0:
-            at = heads[one]
-            if at < since:
-                return ()
-            if before[at - gone] < since:
-                return (at,) if at < mark else ()
-        else:
-            several = self.takers.earlier(slot)
-        found: list[int] = []
-        for number in several:
-            at = heads[number]
-            while at >= since:
-                if at < mark:
-                    found.append(at)
-                at = before[at - gone]
-        if len(several) > 1:
-            found.sort()
-        else:
-            found.reverse()
-        return found
-
     def _look(
         self,
         slot: int,
@@ -298,45 +278,66 @@ class Noted(Log):
     ) -> None:
         """Give a document for the last block to a query, with what was noted before a mark, if it
         may complete something: `gave` are those that something was given to now."""
-        owner = self.takers.owners[slot]
-        noted = self._not_had(slot, mark)
-        if self._first[slot] != -FOR_EVER or not (owner in waiting or owner in gave):
-            ends, places, gone, start = self._ends, self._places, self._gone, row.start
+        owner, start = self.takers.owners[slot], row.start
+        prefixes, prefix = self.prefixes, None
+        if prefixes.shares and owner not in self._from:
+            prefix = prefixes.of(owner, self._channels(slot), self.takers, start)
+        whose, had = (owner, self._had[slot]) if prefix is None else (prefix.number, prefix.had)
+        since = self._since(had, start)
+        noted = self._not_had(slot, since, mark)
+        goes_on = whose in waiting or whose in gave
+        if prefix is None:
+            goes_on = goes_on and self._first[slot] == -FOR_EVER
+        elif prefixes.pulls:
+            goes_on = goes_on or owner in waiting or owner in gave
+        if not goes_on:
+            ends, places, gone = self._ends, self._places, self._gone
             for at in noted:
                 if ends[at - gone] < start and not places[at - gone]:
                     break
             else:
-                self._wait(slot)
+                self._wait(slot, since)
                 return
-        gave.add(owner)
-        self._give(owner, slot, noted, found)
-        if not self._from or arrival > self._from.get(owner, 0):
-            found.append(self._readers[self.last].event(owner, arrival, row))
+        gave.add(whose)
+        self._first[slot] = -FOR_EVER
+        if prefix is None:
+            self._give(owner, slot, noted, found)
+        elif noted:
+            prefix.had = noted[-1] + 1
+            self._tell(prefix.number, noted, 0, found)
+        if self._from and arrival <= self._from.get(owner, 0):
+            return
+        event = self._readers[self.last].event(owner, arrival, row)
+        if prefix is not None and prefixes.pulls:
+            gave.add(owner)
+            found.append((*event[:2], self.last + 1, owner, prefix.number, 0.0, row))
+        elif prefix is not None:
+            event = (*event[:4], prefix.number, *event[5:])
+        found.append(event)
 
-    def _wait(self, slot: int) -> None:
-        """Nothing waits for a query but what is noted."""
-        noted = [at - self._gone for at in self._not_had(slot)]
+    def _wait(self, slot: int, since: int) -> None:
+        """Nothing waits for a query but what is noted from a position on."""
+        noted = [at - self._gone for at in self._not_had(slot, since)]
         begun = [at for at in noted if not self._places[at]]
         self._first[slot] = min([self._ends[at] for at in begun], default=FOR_EVER)
 
     def _give(self, owner: int, slot: int, noted: Sequence[int], found: list[Event]) -> None:
         """Give a query what is noted at positions, before which it has had everything."""
         self._first[slot] = -FOR_EVER
-        if not noted:
-            return
-        self._had[slot] = noted[-1] + 1
-        since = self._from.get(owner, 0) if self._from else 0
-        for at in noted:
-            at -= self._gone
-            arrival = self._arrivals[at]
-            if arrival > since:
-                found.append(self._readers[self._places[at]].event(owner, arrival, self._rows[at]))
+        if noted:
+            self._had[slot] = noted[-1] + 1
+            self._tell(owner, noted, self._from.get(owner, 0) if self._from else 0, found)
 
     def rest(self, owner: int) -> list[Event]:
-        """All that a query has not had, which it has then."""
+        """All that a query has not had; which it has then, if nothing is shared."""
         found: list[Event] = []
         slot = self.takers.slot.get(owner)
-        if slot is not None and (noted := self._not_had(slot)):
+        if slot is None:
+            return found
+        noted = self._not_had(slot, max(self._had[slot], self._gone))
+        if self.shares:
+            self._tell(owner, noted, self._from.get(owner, 0), found)
+        elif noted:
             self._give(owner, slot, noted, found)
         return found
 
@@ -352,8 +353,9 @@ class Noted(Log):
 
     # -- time --------------------------------------------------------------------------------------
 
-    def expire(self, watermark: int, pending: Collection[Offered]) -> None:
-        """Drop what no match can contain any more; `pending` are not noted yet."""
+    def expire(self, watermark: int, pending: Collection[Offered]) -> Sequence[int]:
+        """Drop what no match can contain any more; `pending` are not noted yet. Returns prefixes
+        for which nothing waits any more."""
         horizon = -FOR_EVER if self._kept is None else watermark - self._kept
         if self._rows and self._ends[len(self._rows) // _PART] < horizon:
             self._drop(horizon)
@@ -362,8 +364,10 @@ class Noted(Log):
             self._from = {owner: at for owner, at in self._from.items() if at >= since}
         heads, gone = self._heads, self._gone
         kept = self.takers.forget(lambda number: heads[number] >= gone)
-        if kept is not None:
-            self._renumber(kept)
+        if kept is None:
+            return self.prefixes.forget(gone, horizon)
+        self._renumber(kept)
+        return self.prefixes.forget(FOR_EVER, horizon)
 
     def _drop(self, horizon: int) -> None:
         """Drop what ended before a time, but for what is behind something else. Queries that had it

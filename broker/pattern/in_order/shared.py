@@ -52,18 +52,29 @@ class Shared:
             for place, tap in enumerate(form.contiguous, len(form.leaves)):
                 self.readers[tap] = Reader(form, place, None)
 
+    @property
+    def _last(self) -> int:
+        return last_place(self.form, self.plan.kept)
+
+    @property
+    def has_prefixes(self) -> bool:
+        """Whether what waits before the last block is made once for queries that take the same
+        documents there."""
+        return self._last > 1 and not self.at_once and not is_by_value(self.form)
+
     def deferred(self) -> Deferred | Noted:
         """What notes, for queries, what comes before their last block."""
-        last, kept, readers = last_place(self.form, self.plan.kept), self.plan.kept, self.readers
-        if last and not self.at_once and not is_by_value(self.form):
-            return Noted(last, kept, readers.values())
-        return Deferred(self.form, kept, readers.values())
+        kept, readers = self.plan.kept, self.readers.values()
+        if self._last and not self.at_once and not is_by_value(self.form):
+            pulls = isinstance(self.form, Following)
+            return Noted(self._last, kept, readers, shares=self.has_prefixes, pulls=pulls)
+        return Deferred(self.form, kept, readers)
 
     def matcher(self, spending: Spending, since: Mapping[int, int]) -> Matcher:
         """What matches queries, which know documents from these numbers on."""
         match self.form:
             case Following():
-                return Follows(self.form, spending)
+                return Follows(self.form, spending, self.plan.kept)
             case Iterated():
                 return Iterates(self.form, spending)
             case Lacking():

@@ -10,19 +10,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from operator import itemgetter
 from typing import Any
 
 from broker.pattern.in_order.asleep import Asleep
 from broker.pattern.in_order.channels import Channel, Offered
-from broker.pattern.in_order.distinct import distinct
+from broker.pattern.in_order.distinct import distinct, undecided
 from broker.pattern.in_order.events import ALL, Candidate, Event
 from broker.pattern.in_order.noted import Noted
+from broker.pattern.in_order.prefixes import is_prefix
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_beyond, due_from
+from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_from
 from broker.pattern.keeping import Keeping, Known, News, looks_at_several
-from broker.pattern.published import Decided, Published, identity_of, nodes_of
+from broker.pattern.published import Decided, Published
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.trying import TooMuch
 
@@ -89,8 +89,9 @@ class Together:
             noted.rows.append(row)
             return
         self._arrival = arrival = self._arrival + 1
-        # What waits for one query that goes on anyhow is not worth noting.
-        if len(to.owners) == 1 and to.owners[0] in self._waiting:
+        # What waits for one query that goes on anyhow is not worth noting, if it shares nothing.
+        alone = len(to.owners) == 1 and not self._deferred.shares
+        if alone and to.owners[0] in self._waiting:
             self._arrived.append(reader.event(to.owners[0], arrival, row))
         elif self._deferred.last:
             self._arrived.append(reader.offered(to, arrival, row))
@@ -142,7 +143,7 @@ class Together:
         if ready is None:
             ready = self._ready()
             if ready and self._deferred.last:
-                ready = self._deferred.given(ready, self._waiting)
+                ready = self._deferred.given(ready, self._waiting, begins is not None)
             self._arrived = []
         found: list[Candidate] = []
         if begins is None:
@@ -217,7 +218,7 @@ class Together:
             for owner in self._matcher.over:
                 keeping.drop(owner)
             answer.update(keeping.settle(self.watermark, begins))
-        answer.update(dict.fromkeys(self._matcher.over))
+        answer.update(dict.fromkeys(each for each in self._matcher.over if not is_prefix(each)))
         return answer
 
     def _made(self, found: Iterable[Candidate]) -> dict[int, list[Decided]]:
@@ -312,7 +313,7 @@ class Together:
         read = self.shared.readers[tap].read
         if self._noted is not None:
             self._rows()
-            self._noted.go_on(owner)
+            self._noted.go_on(owner, rows)
         if self.shared.readers[tap].place == self._deferred.last:
             self._deferred.saw(rows)
         try:
@@ -361,16 +362,21 @@ class Together:
         if watermark is not None:
             self._matcher.expire(watermark)
             pending = [*self._rows(), *self._future]
-            self._deferred.expire(watermark, pending)
+            for prefix in self._deferred.expire(watermark, pending):
+                self._matcher.drop(prefix)
             if self._keeping is not None:
                 self._keeping.expire(watermark)
 
     def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
         """What is not decided of a query, with twice the watermark that decides it. Raises
         TooMuch."""
-        self._matcher.take(self._deferred.rest(owner), [])
+        rest, shares = self._deferred.rest(owner), self._deferred.shares
+        if not shares:
+            self._matcher.take(rest, [])
         trial = self.shared.matcher(spending, self._since)
         trial.borrow(self._matcher, owner)
+        if shares:
+            trial.take(rest, [])
         if self._waits is None:
             self._waits = {}
             for event in sorted(self._future):
@@ -387,14 +393,5 @@ class Together:
         trial.settle(NEVER, found)
         if trial.over:
             raise TooMuch
-        ready = [] if self._keeping is None else [*self._keeping.waiting(owner)]
-        seen = {each.identity for each in ready}
-        for candidate in sorted(found, key=itemgetter(1)):
-            instance = trial.made(candidate)
-            if instance is not None:
-                identity = identity_of(instance, nodes_of(instance, self.shared.names))
-                if identity not in seen:
-                    seen.add(identity)
-                    yield instance.due, instance
-        for kept in ready:
-            yield due_beyond(kept.instance.end), kept.instance
+        ready = () if self._keeping is None else self._keeping.waiting(owner)
+        return undecided(self.shared, found, trial.made, ready)

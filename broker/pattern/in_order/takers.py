@@ -71,9 +71,13 @@ class Takers:
                 earlier[slot] = -2
                 self._several[slot] = [known, number]
 
-    def slots(self, number: int) -> Sequence[int]:
+    def slots(self, number: int) -> array[int]:
         """The slots of the queries of a channel."""
         return self._slots[self._starts[number] : self._starts[number + 1]]
+
+    def is_alone(self, number: int) -> bool:
+        """Whether a channel has but one query."""
+        return self._starts[number + 1] - self._starts[number] < 2
 
     def earlier(self, slot: int) -> Sequence[int]:
         """The numbers of the channels that a query has for blocks before the last one."""
