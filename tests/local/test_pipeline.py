@@ -7,8 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +24,7 @@ from broker.sources.documents import XmlFiles
 from broker.sources.jsonlines import Offset
 from feeds.rows import DocumentRow
 from feeds.spool import Spool, SpoolError
+from tests.command import program
 from tests.feeds.spooling import posted
 from tests.seeds import seeds
 from tests.waiting import PATIENCE, until
@@ -366,9 +365,7 @@ broker.close()
 
 
 def drive(*arguments: object) -> int:
-    return subprocess.run(
-        [sys.executable, "-c", DRIVER, *map(str, arguments)], timeout=PATIENCE, check=False
-    ).returncode
+    return program(DRIVER, *arguments).wait(PATIENCE)
 
 
 STEPS = ("before commit", "committed", "written", "acknowledged")
