@@ -190,6 +190,8 @@ def sql_stage(query: Compiled, catalog: Catalog) -> str:
     shape = query.shape.template
     who = {
         "memory": "posting lists and signatures decide; this query does so for irregular documents",
+        "steps": "posting lists decide, document by document; this query does so for irregular"
+        " documents, and where very many have to be looked at",
         "slice": "this query decides, over the documents that posting lists let through",
         "scan": "this query decides, over all documents within the window",
     }[decider(shape)]

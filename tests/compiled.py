@@ -37,6 +37,7 @@ REPLACING = (
     "tests/engine/test_limits.py::test_the_search_ends_soon_after_the_limit",
     "tests/engine/test_shared.py::test_what_a_query_constructs_is_made_once_for_all",
     "tests/properties/test_hard.py::test_the_cases_take_every_way_often",
+    "tests/properties/test_long.py::test_the_cases_take_every_way_often",
     "tests/properties/test_published.py::test_a_match_is_derived_as_the_plain_way_makes_it",
 )
 """Tests that replace methods or functions, which native ones cannot be."""

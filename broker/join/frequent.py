@@ -155,6 +155,11 @@ class HotLists:
             if not entry.variables:
                 del self._hots[code]
 
+    def listed(self, variable: int, code: int) -> Sequence[Record]:
+        """The documents that have a hot value at a variable, in order of their end."""
+        lists = self._lists.get(variable)
+        return () if lists is None else lists.get(code, ())
+
     def _list(self, code: int, variable: int) -> list[Record]:
         return self._lists.setdefault(variable, {}).setdefault(code, [])
 

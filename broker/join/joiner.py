@@ -9,7 +9,7 @@ joins connect reads all of RL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from broker.join.budget import Budget
 from broker.join.candidates import Candidate, Found
 from broker.join.evicted import History
 from broker.join.frequent import SIZES, Sizes
+from broker.join.long_search import LongSearch
 from broker.join.one_block import OneBlock, Tapped
 from broker.join.ownership import ALL, Ownership
 from broker.join.pair_query import Plan, decider
@@ -66,7 +67,7 @@ class Joiner:
         self._reader = Reader(ownership.reads)
         self._history = History(relations, self._reader)
         self._plans: dict[int, Plan] = {}
-        self._chained: dict[int, tuple[int, list[list[tuple[int, int]]]]] = {}
+        self.long = LongSearch(self.signatures, budget, ownership)
         self._one_block = OneBlock(catalog.taps)
 
     # -- subscriptions -----------------------------------------------------------------------
@@ -92,6 +93,8 @@ class Joiner:
                     self.signatures.forget()
                     if plan.blocks == 1:
                         self._one_block.renew()
+                else:
+                    self.long.renew(number)
             for template, canonicals in fresh.items():
                 self.templates.added(template, canonicals)
                 self._add(self.templates.shapes[template], canonicals)
@@ -116,17 +119,8 @@ class Joiner:
                 return
             for plan in plans:
                 self._one_block.add(plan)
-        elif who == "slice":
-            for canonical in canonicals:
-                pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-                for a, b in shape.joins:
-                    blocks = (shape.nodes[a][0], shape.nodes[b][0])
-                    if blocks[0] != blocks[1]:
-                        variables = (canonical.variables[a], canonical.variables[b])
-                        pairs.setdefault(blocks, []).append(variables)
-                self._chained[canonical.number] = (canonical.template, list(pairs.values()))
-                for joined in pairs.values():
-                    self.signatures.add_candidates(canonical.template, joined)
+        elif who != "scan":
+            self.long.add(shape, canonicals)
 
     def _forget(self, number: int) -> None:
         plan = self._plans.pop(number, None)
@@ -134,9 +128,7 @@ class Joiner:
             self.signatures.remove(plan)
         elif plan is not None:
             self._one_block.remove(plan)
-        template, pairs = self._chained.pop(number, (0, []))
-        for joined in pairs:
-            self.signatures.remove_candidates(template, joined)
+        self.long.forget(number)
 
     # -- documents ---------------------------------------------------------------------------
 
@@ -197,6 +189,7 @@ class Joiner:
         Again."""
         records = self._reader.read(rows)
         recalled = self._recall(records)
+        self.long.begin(records, self._history.floor, self.templates.widest)
         needed = Needed()
         found: list[Found] = []
         budget, postings = self._budget, self.postings
@@ -216,13 +209,16 @@ class Joiner:
                 budget.check()
             found += own
             postings.insert(record)
+        found += self._of_several(records, needed)
         recalled += self._reach(needed)
         live = postings.records
         for number, candidate, count in self.templates.candidates(records, rows, needed):
-            # Candidates of regular documents for queries that signatures decide were found above.
-            decided = number in self._plans and all(live[d].layout.regular for d in candidate.docs)
-            # Counted as they come, so that no more is searched for a query that has too many.
+            # Candidates of regular documents for queries that memory decides were found above.
             each = (self.catalog.canonical[number], candidate)
+            decided = (number in self._plans or self.long.decides(each[0])) and all(
+                live[d].layout.regular for d in candidate.docs
+            )
+            # Counted as they come, so that no more is searched for a query that has too many.
             if not decided and self._owns(each) and budget.take(budget.pair(each), count):
                 found.append(each)
         self.postings.remove([record.doc for record in recalled])
@@ -295,17 +291,20 @@ class Joiner:
         ceiling = budget.combinations
         done: set[tuple[int, int, int]] = set()
         regular = record.layout.regular
+        here = self.long.own if regular else None
+        is_searched = False
         for verdict, right, olds in flatten(hits):
-            for template in verdict.templates:
-                window = self.templates.widest[template]
-                self._defer(needed, template, record, within(olds, record, right, window, False))
+            if verdict.templates:
+                in_sql = verdict.templates.difference(here or ())
+                is_searched |= len(in_sql) < len(verdict.templates)
+                self.templates.defer(needed, in_sql, record, right, olds)
             for ordered, plans, window in verdict.orders:
                 if budget.exceeded:
                     plans = self._wanted(plans, record.doc)
                 for old in within(olds, record, right, window, ordered) if plans else ():
                     if not (regular and old.layout.regular):
                         for plan in plans:
-                            self._defer(needed, plan.canonical.template, record, (old,))
+                            needed.add(plan.canonical.template, record, (old,))
                         continue
                     left, other = (old, record) if right else (record, old)
                     for plan in plans:
@@ -314,6 +313,8 @@ class Joiner:
                             found = budget.within(found)
                             ceiling = 2 * max(len(found), budget.combinations)
                             plans = self._wanted(plans, record.doc)
+        if is_searched:
+            self.long.search(record, self.postings)
         # A query can only have too many where all of them together are too many.
         return found if len(found) <= budget.combinations else budget.within(found)
 
@@ -370,13 +371,14 @@ class Joiner:
         else:
             found += [(canonical, each) for each in made]
 
-    def _defer(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
-        """Leave pairs of documents to the template's query."""
-        docs = {old.doc for old in olds}
-        if docs:
-            needed.templates.add(template)
-            needed.docs |= docs
-            needed.docs.add(new.doc)
+    def _of_several(self, records: Sequence[Record], needed: Needed) -> list[Found]:
+        """Candidates of queries that are searched step by step; those that are handed over are left
+        to SQL, with the documents that all of the batch agree with."""
+        handed = self.long.handed
+        for record in records if handed else ():
+            for verdict, right, olds in flatten(self.postings.probe(record)):
+                self.templates.defer(needed, verdict.templates & handed, record, right, olds)
+        return self.long.found()
 
     def _reach(self, needed: Needed) -> list[Record]:
         """Add the documents that longer patterns reach from those found, value join by value join.

@@ -8,11 +8,12 @@ queries, and irregular documents, are for the template's query in SQL to decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Literal
 
+from broker.join.alternatives import Alternative, how_many, joined
 from broker.join.candidates import Candidate, Chosen
 from broker.join.records import Layout, Record
 from broker.query.canonical import Canonical
@@ -22,26 +23,23 @@ from xscl.normal.template import Template
 _KNOWN = 1_000
 _SHARED = 10_000
 
-Alternative = dict[int, tuple[int | None, tuple[int, ...]]]
-"""By position, the node that is chosen, if one is, and all nodes if they are compared."""
-
 
 @lru_cache(maxsize=4_096)
-def decider(shape: Template) -> Literal["memory", "slice", "scan"]:
-    """How a template's queries are decided: in "memory", for regular documents; or by the
-    template's query in SQL, over a "slice" of RL if value joins connect the blocks, else by a
-    "scan" of all of it."""
+def decider(shape: Template) -> Literal["memory", "steps", "slice", "scan"]:
+    """How a template's queries are decided: for regular documents in "memory" by signatures, or
+    there by "steps" from document to document; or by the template's query in SQL, over a "slice" of
+    RL if value joins connect the blocks, else by a "scan" of all of it."""
     if not _connected(shape):
         return "scan"
     parents = {parent for _, parent in shape.nodes}
     ends = [p for pair in shape.joins for p in pair if p not in parents]
-    if (
-        shape.blocks <= 2
-        and not (shape.residuals or shape.quantified)
-        and len(set(ends)) == len(ends)
-        and all(shape.nodes[a][0] != shape.nodes[b][0] for a, b in shape.joins)
-    ):
+    plain = not (shape.residuals or shape.quantified) and all(
+        shape.nodes[a][0] != shape.nodes[b][0] for a, b in shape.joins
+    )
+    if plain and shape.blocks <= 2 and len(set(ends)) == len(ends):
         return "memory"
+    if plain and shape.blocks > 1:
+        return "steps"
     return "scan" if shape.blocks == 1 else "slice"
 
 
@@ -153,9 +151,9 @@ class Plan:
             return [[]]
         selected = self.canonical.selected
         alternatives: list[list[Alternative]] = []
-        joined = {p for pair in self.shape.joins for p in pair}
+        compared = {p for pair in self.shape.joins for p in pair}
         count = 1
-        for p in sorted(selected - joined):
+        for p in sorted(selected - compared):
             count *= len(found[p])
             alternatives.append([{p: (node, ())} for node, _ in found[p]])
         sides: list[list[dict[int, list[int]]]] = []
@@ -164,12 +162,12 @@ class Plan:
             for by_code, p in zip(nodes, pair, strict=True):
                 for node, rows in found[p]:
                     by_code.setdefault(own[p].code(rows), []).append(node)
-            count *= _how_many(pair, nodes, selected)
+            count *= how_many(pair, nodes, selected)
             sides.append(nodes)
         if count > most:
             return None
         for pair, nodes in zip(self.shape.joins, sides, strict=True):
-            alternatives.append(list(_joined(pair, nodes, selected)))
+            alternatives.append(list(joined(pair, nodes, selected)))
         return alternatives
 
     def _chosen(self, choice: Iterable[Alternative]) -> Chosen:
@@ -201,38 +199,3 @@ def _chosen(shape: Template, canonical: Canonical, nodes: tuple[int, ...]) -> Ch
             _shared.clear()
         _shared[key] = shape, found
     return found
-
-
-def _how_many(
-    pair: tuple[int, int], nodes: list[dict[int, list[int]]], selected: frozenset[int]
-) -> int:
-    """The number of choices that `_joined` gives."""
-    (a, b), (left, right) = pair, nodes
-    if a not in selected and b not in selected:
-        return 1
-    return sum(
-        (len(left[code]) if a in selected else 1) * (len(right[code]) if b in selected else 1)
-        for code in (left.keys() & right.keys()) - {0}
-    )
-
-
-def _joined(
-    pair: tuple[int, int], nodes: list[dict[int, list[int]]], selected: frozenset[int]
-) -> Iterator[Alternative]:
-    """The choices of nodes for the two ends of a value join: one for each selected node, nodes that
-    are not selected together."""
-    (a, b), (left, right) = pair, nodes
-    common = (left.keys() & right.keys()) - {0}
-    if a not in selected and b not in selected:
-        ends = [tuple({n: None for code in common for n in side[code]}) for side in nodes]
-        yield {a: (None, ends[0]), b: (None, ends[1])}
-        return
-    for code in common:
-        lefts: list[tuple[int | None, tuple[int, ...]]] = [(None, tuple(left[code]))]
-        rights: list[tuple[int | None, tuple[int, ...]]] = [(None, tuple(right[code]))]
-        if a in selected:
-            lefts = [(node, (node,)) for node in left[code]]
-        if b in selected:
-            rights = [(node, (node,)) for node in right[code]]
-        for one, other in product(lefts, rights):
-            yield {a: one, b: other}

@@ -109,6 +109,20 @@ class Postings:
 
     # -- candidates --------------------------------------------------------------------------
 
+    def entry(self, code: int) -> Entry | None:
+        """The documents of a value."""
+        return self._of.get(code)
+
+    def listed(self, variable: int, code: int) -> Sequence[Record]:
+        """The documents that have a value at a variable, in order of their end; where few have the
+        value, with those that have it at others."""
+        entry = self._of.get(code)
+        if entry is None:
+            return ()
+        if isinstance(entry, Record):
+            return (entry,)
+        return self._hot.listed(variable, code) if isinstance(entry, Hot) else entry
+
     def probe(self, new: Record) -> list[Hits]:
         """The hits of a document with the documents in the lists. A query occurs twice for a pair
         only if one of the two has several values for one variable."""

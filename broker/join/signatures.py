@@ -29,7 +29,7 @@ class Need:
     """Links that a pair must agree on, and the queries that need them.
 
     `plans` are the queries that the signature decides; most needs have one. `templates` counts, by
-    template, the queries that are decided in SQL, for which a pair is only a candidate.
+    template, the queries that other documents decide too, for which a pair is only a candidate.
     """
 
     __slots__ = ("_plans", "links", "templates")
@@ -88,7 +88,7 @@ class _One(Mapping[int, int]):
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
     """The queries that a signature satisfies: those that need the documents in order of time and
-    those that do not, with their widest windows, and the templates whose SQL has to decide.
+    those that do not, with their widest windows, and the templates for which more has to decide.
     `narrowest` is the narrowest window of any of the queries."""
 
     orders: tuple[tuple[bool, tuple[Plan, ...], int], ...]
@@ -108,7 +108,7 @@ class Signatures:
         self.right: dict[int, Mapping[int, int]] = {}
         self.left: dict[int, Mapping[int, int]] = {}
         self.both_orders = 0
-        """How many uses of needs hold in both orders of time: those of JOIN and of templates."""
+        """How many uses of needs hold in both orders of time: those of JOIN."""
         self.version = 0
         """Goes up whenever verdicts may have changed."""
         self._by_link: dict[int, Need | dict[Links, Need]] = {}
@@ -152,23 +152,27 @@ class Signatures:
         self.both_orders -= not plan.ordered
         self._drop(need)
 
-    def add_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
-        """Report pairs of documents as candidates for two blocks of a query that is decided in
-        SQL."""
+    def add_candidates(
+        self, template: int, pairs: Iterable[tuple[int, int]], ordered: bool = False
+    ) -> None:
+        """Report pairs of documents as candidates for two blocks of a query that signatures do not
+        decide; `ordered` if the left one ends before the right one starts."""
         need = self._need(pairs)
         if need.templates is None:
             need.templates = Counter()
         need.templates[template] += 1
-        self.both_orders += 1
+        self.both_orders += not ordered
         self.forget()
 
-    def remove_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
+    def remove_candidates(
+        self, template: int, pairs: Iterable[tuple[int, int]], ordered: bool = False
+    ) -> None:
         need = self._need(pairs)
         assert need.templates is not None
         need.templates[template] -= 1
         if not need.templates[template]:
             del need.templates[template]
-        self.both_orders -= 1
+        self.both_orders -= not ordered
         self._drop(need)
 
     def forget(self) -> None:

@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from broker.join.candidates import Candidate, Chosen
 from broker.join.pair_query import decider
 from broker.join.records import Record
 from broker.join.relations import PART, QueriedRelations
+from broker.join.time_lists import within
 from broker.query.canonical import Canonical
 from broker.query.catalog import Catalog
 from broker.query.conjunctive import (
@@ -36,6 +37,14 @@ class Needed:
 
     templates: set[int] = field(default_factory=set)
     docs: set[int] = field(default_factory=set)
+
+    def add(self, template: int, new: Record, olds: Iterable[Record]) -> None:
+        """Leave a document and others, if there are any, to the template's query."""
+        docs = {old.doc for old in olds}
+        if docs:
+            self.templates.add(template)
+            self.docs |= docs
+            self.docs.add(new.doc)
 
 
 class _Run(NamedTuple):
@@ -116,6 +125,18 @@ class Templates:
         self._held.clear()
         for number, template in self._template_of.items():
             self._stale.setdefault(template, set()).add(number)
+
+    def defer(
+        self,
+        needed: Needed,
+        templates: Iterable[int],
+        new: Record,
+        right: bool,
+        olds: Sequence[Record],
+    ) -> None:
+        """Leave a document to templates, with others that it agrees with as right or left block."""
+        for template in templates:
+            needed.add(template, new, within(olds, new, right, self.widest[template], False))
 
     def candidates(
         self, records: Sequence[Record], rows: pa.Table, needed: Needed

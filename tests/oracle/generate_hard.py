@@ -36,11 +36,13 @@ class Restart(Batch):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How long patterns are, how many documents there are, how common the values in them."""
+    """How long patterns are, how many documents there are, how common the values in them. `equal`:
+    whether queries say nothing but that values are equal."""
 
     blocks: tuple[int, ...]
     documents: tuple[int, int]
     weights: tuple[tuple[int, ...], ...]
+    equal: bool = False
 
 
 KINDS = (
@@ -49,11 +51,16 @@ KINDS = (
     Kind((2, 3, 3), (12, 18), HOT + EVEN),
     Kind((4, 4, 3), (10, 14), HOT[1:3] + EVEN),
 )
+LONG = (
+    Kind((3, 3, 3, 2), (12, 18), HOT + EVEN, equal=True),
+    Kind((4, 4, 3), (10, 14), HOT[1:3] + EVEN, equal=True),
+)
+"""Queries that are searched from document to document."""
 
 
-def hard_case(r: Random) -> Case:
+def hard_case(r: Random, kinds: Sequence[Kind] = KINDS) -> Case:
     """Documents in and out of order, echoes of them, queries that come and go, a restart."""
-    kind = r.choice(KINDS)
+    kind = r.choice(kinds)
     world = World(r, kind.weights)
     stream = world.echoes(world.stream(r.randint(*kind.documents)))
     maker = Bodies(r, kind, world, stream)
@@ -69,6 +76,8 @@ def hard_case(r: Random) -> Case:
         events.append(batch)
     lateness = r.choice((WEEK, WEEK, WEEK, 6 * SECOND, 3 * SECOND))
     memory = r.choice((1, 2, 4, 8, 1_000_000) if kind.weights is HOT else (1, 2, 3, 1_000_000))
+    if kind.equal:
+        memory = r.choice((8, 1_000_000, 1_000_000))
     return Case(lateness, tuple(events), r.choice((2, 3, 8)), memory)
 
 
@@ -214,12 +223,12 @@ class Bodies:
         r = self.r
         left, right = r.choice(lefts), r.choice(rights)
         many = len(lefts) + len(rights) > 2
-        if r.random() < 0.12 and not many:
+        if r.random() < 0.12 and not many and not self.kind.equal:
             return f"FOLLOWED BY {{{self.residual(left, right)}, 1 s}}"  # nothing ties the blocks
         parts = [self.equalities(left, right, r.choice((1, 1, 1, 2) if many else (1, 1, 2, 2, 3)))]
         if len(lefts) > 1 and r.random() < 0.25:
             parts.append(self.equalities(r.choice(lefts), right, 1))
-        if r.random() < 0.15:
+        if r.random() < 0.15 and not self.kind.equal:
             parts.append(self.residual(left, right))
         kind = "FOLLOWED BY" if r.random() < (0.7 if many else 0.5) else "JOIN"
         return f"{kind} {{{' AND '.join(dict.fromkeys(parts))}§}}"

@@ -70,7 +70,7 @@ Opening = Callable[[Case, Path | None], Broker]
 """Opens the broker of a case over a state directory, or in memory."""
 
 
-def _one_machine(case: Case, state: Path | None) -> Broker:
+def one_machine(case: Case, state: Path | None) -> Broker:
     broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
     _bound(broker, case)
     return broker
@@ -84,7 +84,7 @@ def _bound(broker: Broker, case: Case) -> None:
 def observed(
     case: Case,
     restart_before: Callable[[int], bool] | None = None,
-    opening: Opening = _one_machine,
+    opening: Opening = one_machine,
 ) -> Answer:
     """What the engine says, under the case's bounds of its index. Where values are hot late, few
     lists in common are kept, and documents expire seldom. It is closed and opened again before each
@@ -98,7 +98,7 @@ def observed(
         )
 
     stays = restart_before is None and not any(isinstance(e, Restart) for e in case.events)
-    in_memory = opening is _one_machine and crc32(repr(case.events).encode()) % 4
+    in_memory = opening is one_machine and crc32(repr(case.events).encode()) % 4
     if stays or in_memory:
         return _observed(case, None, restarts, opening)
     with tempfile.TemporaryDirectory() as state:

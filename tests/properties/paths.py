@@ -20,9 +20,10 @@ from unittest.mock import patch
 from broker.join.evicted import History
 from broker.join.frequent import HotLists
 from broker.join.joiner import Joiner
+from broker.join.long_search import LongSearch
 from broker.join.pair_query import Plan
 from broker.join.signatures import Signatures
-from broker.join.template_runner import Templates
+from broker.join.template_runner import Needed, Templates
 from broker.results import matches as results
 from tests.oracle.generate_hard import hard_case
 from tests.properties.harness import flat, observed
@@ -123,6 +124,18 @@ def _recalled(counts: Counter[str], original: Original, *args: Any) -> Any:
     return found
 
 
+def _found(counts: Counter[str], original: Original, *args: Any) -> Any:
+    found = original(*args)
+    counts["steps: a match"] += len(found)
+    return found
+
+
+def _handed(counts: Counter[str], original: Original, self: LongSearch, *args: Any) -> Any:
+    before = len(self.own)
+    original(self, *args)
+    counts["steps: a template is left to SQL"] += before - len(self.own)
+
+
 def _reached(counts: Counter[str], original: Original, self: Joiner, needed: Any) -> Any:
     before = len(needed.docs)
     recalled = original(self, needed)
@@ -171,9 +184,11 @@ _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (HotLists, "make_hot", _made_hot),
     (HotLists, "_list_together", _listed),
     (Signatures, "verdict", _verdict),
+    (LongSearch, "found", _found),
+    (LongSearch, "hand_over", _handed),
     (Joiner, "_recall", _recalled),
     (Joiner, "_reach", _reached),
-    (Joiner, "_defer", _deferred),
+    (Needed, "add", _deferred),
     (Joiner, "replace", _replaced),
     (Joiner, "_load", _loaded),
     (History, "evict", _evicted),
