@@ -76,10 +76,10 @@ def problem(path: Path, error: BaseException) -> SpoolError:
 
 
 def check(db: sqlite3.Connection, path: Path) -> None:
-    """Look at every page. Raises sqlite3.Error, and SpoolError."""
-    found = [text for (text,) in db.execute("PRAGMA quick_check(3)") if text != "ok"]
-    if found:
-        raise SpoolError(f"spool: {path}: damaged: {' '.join('; '.join(found).split())}{_WAY_OUT}")
+    """Look at every page. Raises sqlite3.Error, and SpoolError that says what SQLite says where it
+    reads such a page."""
+    if [text for (text,) in db.execute("PRAGMA quick_check(1)")] != ["ok"]:
+        raise SpoolError(f"spool: {path}: database disk image is malformed{_WAY_OUT}")
 
 
 def create(path: Path) -> None:
