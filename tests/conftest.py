@@ -17,6 +17,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tests.java_cache import ensure_java_cache
+from xscl.growth import collect_rarely
 
 Golden = Callable[[Path, str], None]
 
@@ -178,11 +179,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """While thousands of tests are collected nothing becomes garbage; and what is there then stays,
-    so that no later search for garbage has to go through it."""
+    so that no later search for garbage has to go through it. Later ones are as rare as in a
+    service: what tests make is mostly gone without any."""
     gc.disable()
     yield
     gc.freeze()
     gc.enable()
+    collect_rarely()
     atexit.register(gc.unfreeze)  # else DuckDB's binding says at exit that all this has leaked
 
 
