@@ -48,11 +48,11 @@ QUESTIONS = {
 
 _FIRST = ("first", "second")
 PREFIXES = {
-    "NEXT, NEXT": "S/q[./s = 'first'][./p->p] NEXT {{r > p + 95, 1 h}} S/q[./s = 'second'][./p->r]"
+    "two NEXT": "S/q[./s = 'first'][./p->p] NEXT {{r > p + 95, 1 h}} S/q[./s = 'second'][./p->r]"
     " NEXT {{1 h}} S/q[./s = '{0}']",
-    "NOT": "S/q[./s = 'first'] FOLLOWED BY NOT S/q[./s = 'second'] FOLLOWED BY S/q[./s = '{0}']"
+    "a NOT": "S/q[./s = 'first'] FOLLOWED BY NOT S/q[./s = 'second'] FOLLOWED BY S/q[./s = '{0}']"
     " WITHIN 1 h",
-    "group": "S/q[./s = 'first'][./p = '7'] FOLLOWED BY (S/q[./s = 'second'][./p->r])+ FOLLOWED BY"
+    "a group": "S/q[./s = 'first'][./p = '7'] FOLLOWED BY (S/q[./s = 'second'][./p->r])+ FOLLOWED BY"
     " S/q[./s = '{0}'] WITHIN 5 min",
 }
 """Queries whose first blocks are the same: none waits for what is not there for all."""

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from broker.pattern.in_order import noted
+from broker.pattern.in_order import noted, takers
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.spending import Spending
@@ -208,9 +208,16 @@ def with_one_prefix(text: str, seed: int, shares: bool) -> tuple[list[object], i
 
 @pytest.mark.parametrize("text", PREFIXES.values(), ids=PREFIXES)
 @pytest.mark.parametrize("seed", seeds(3, 30))
-def test_what_waits_is_made_once_for_a_prefix(text: str, seed: int) -> None:
+def test_what_waits_is_made_once_for_a_prefix(
+    text: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = text.replace("50 s", ("20 s", "50 s")[seed % 2])
     each_for_itself, none = with_one_prefix(text, seed, shares=False)
+    for module in (noted, takers) if seed % 3 else ():
+        monkeypatch.setattr(module, "LARGE", 5)
+    if seed % 3 == 2:
+        monkeypatch.setattr(noted, "_MANY", 8)
+        monkeypatch.setattr(noted, "_CONCERN", 0)
     shared, some = with_one_prefix(text, seed, shares=True)
     assert each_for_itself
     assert shared == each_for_itself

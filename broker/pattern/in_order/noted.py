@@ -21,7 +21,7 @@ from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.log import Log
 from broker.pattern.in_order.prefixes import Prefixes
-from broker.pattern.in_order.takers import Takers
+from broker.pattern.in_order.takers import LARGE, Takers
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
 
@@ -59,6 +59,8 @@ class Noted(Log):
         self._from: dict[int, int] = {}
         """By query, the arrival up to which it has had everything."""
         self._first = array("q")
+        self._low: set[int] = set()
+        """The large channels of whose queries none has a first end behind what is noted now."""
         self._had = array("q")
         self.numbers = array("q")
         self.rows: list[Row] = []
@@ -207,13 +209,14 @@ class Noted(Log):
         end = row.end
         if not place:
             first = self._first
-            if len(slots) < _MANY:
+            if len(slots) < LARGE:
                 for slot in slots:
                     if end < first[slot]:
                         first[slot] = end
-            else:
+            elif number not in self._low:
                 of, own = np.frombuffer(first, np.int64), np.frombuffer(slots, np.int64)
                 of[own] = np.minimum(of[own], end)
+                self._low.add(number)
         self._append(number, place, arrival, row)
 
     # -- in columns --------------------------------------------------------------------------------
@@ -235,14 +238,19 @@ class Noted(Log):
             order = np.argsort(times, kind="stable")
             numbers, places, ends, starts = (a[order] for a in (numbers, places, ends, starts))
             arrivals, rows = arrivals[order], [rows[n] for n in order.tolist()]
-        expanded = self.takers.expanded(numbers)
+        begins = places == 0
+        if self._low:
+            begins &= ~np.isin(numbers, [*self._low])
+        concern = np.flatnonzero(begins | (places == self.last))
+        expanded = self.takers.expanded(numbers[concern])
         if expanded is None:
             return None
-        slots, which = expanded
+        slots, which = expanded[0], concern[expanded[1]]
         place = places[which]
         first = np.frombuffer(self._first, np.int64)
         own, of = slots[place == 0], which[place == 0]
         np.minimum.at(first, own, ends[of])
+        self._low.update(filter(self.takers.is_large, {*numbers[begins].tolist()}))
         may = (place == self.last) & (first[slots] < starts[which])
         slots, which = slots[may], which[may]
         if _CONCERN * len(slots) > count:
@@ -320,6 +328,7 @@ class Noted(Log):
         noted = [at - self._gone for at in self._not_had(slot, since)]
         begun = [at for at in noted if not self._places[at]]
         self._first[slot] = min([self._ends[at] for at in begun], default=FOR_EVER)
+        self._low.difference_update(self.takers.earlier(slot) if self._low else ())
 
     def _give(self, owner: int, slot: int, noted: Sequence[int], found: list[Event]) -> None:
         """Give a query what is noted at positions, before which it has had everything."""
@@ -367,12 +376,14 @@ class Noted(Log):
         if kept is None:
             return self.prefixes.forget(gone, horizon)
         self._renumber(kept)
+        self._low.clear()
         return self.prefixes.forget(FOR_EVER, horizon)
 
     def _drop(self, horizon: int) -> None:
         """Drop what ended before a time, but for what is behind something else. Queries that had it
         wait for nothing, or for what is left."""
         self._cut(horizon)
+        self._low.clear()
         first = np.frombuffer(self._first, np.int64)
         old = (first < horizon) & (first != -FOR_EVER)
         first[old] = FOR_EVER

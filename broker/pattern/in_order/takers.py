@@ -16,6 +16,9 @@ _STALE = 1_000
 """So many channels are known beside two of each query and block, though nothing may come to them
 any more."""
 
+LARGE = 48
+"""So many queries of a channel are looked at in columns, and only where that may change them."""
+
 _PAIRS = 1 << 20
 """Not more queries for channels are looked at at once."""
 
@@ -75,6 +78,10 @@ class Takers:
         """The slots of the queries of a channel."""
         return self._slots[self._starts[number] : self._starts[number + 1]]
 
+    def is_large(self, number: int) -> bool:
+        """Whether a channel has so many queries that each of them is not looked at for nothing."""
+        return self._starts[number + 1] - self._starts[number] >= LARGE
+
     def is_alone(self, number: int) -> bool:
         """Whether a channel has but one query."""
         return self._starts[number + 1] - self._starts[number] < 2
@@ -91,6 +98,8 @@ class Takers:
         since = starts[numbers]
         counts = starts[numbers + 1] - since
         ends = counts.cumsum()
+        if not len(ends):
+            return ends, ends
         if ends[-1] > _PAIRS:
             return None
         at = np.arange(ends[-1]) + (since - ends + counts).repeat(counts)
