@@ -55,6 +55,7 @@ COMPILED = [
     "broker/pattern/in_order/run_checks.py",
     "broker/pattern/in_order/run_steps.py",
     "broker/pattern/in_order/running.py",
+    "broker/pattern/in_order/seeking.py",
     "broker/pattern/in_order/spending.py",
     "broker/pattern/in_order/standing.py",
     "broker/pattern/instances.py",

@@ -205,7 +205,7 @@ class Follows(Owned[Part]):
             if place <= count:
                 yield event
 
-    def _pull(self, place: int, owner: int, prefix: int, at: At) -> None:
+    def _pull(self, place: int, owner: int, prefix: Key, at: At) -> None:
         """A document for the last link comes to a query; or in front of it, behind the last place,
         what its prefix has found and it has not had."""
         links = self._form.links
