@@ -142,7 +142,7 @@ def with_one_prefix(text: str, seed: int, shares: bool) -> tuple[list[object], i
     standing = together(text)
     of = standing._noted
     assert of is not None
-    of.prefixes.shares = of.prefixes.shares and shares
+    of.shares = of.shares and shares
     last = next(tap for tap, of_it in standing.shared.readers.items() if of_it.place == of.last)
     prefixes, values, count = 3, 20, 0
     alive: dict[int, tuple[int, int]] = {}

@@ -54,7 +54,9 @@ class Noted(Log):
     ) -> None:
         super().__init__(Takers(last), kept, readers)
         self.last = last
-        self.prefixes = Prefixes(kept, shares=shares, pulls=pulls)
+        self.shares = shares
+        """Whether what waits is made once for queries that take the same before the last block."""
+        self.prefixes = Prefixes(kept, pulls=pulls)
         self._starting = self._readers[last].starts
         self._from: dict[int, int] = {}
         """By query, the arrival up to which it has had everything."""
@@ -68,11 +70,6 @@ class Noted(Log):
         """More than 0 if of late most of what came was given to a query."""
         self.sifts = True
         """Whether most of what comes concerns nobody, so that it is worth while to sift it."""
-
-    @property
-    def shares(self) -> bool:
-        """Whether what waits is made once for queries that take the same before the last block."""
-        return self.prefixes.shares
 
     def join(self, owner: int) -> None:
         """A query comes."""
@@ -96,7 +93,8 @@ class Noted(Log):
         slot = self.takers.slot.get(owner)
         if slot is not None:
             self._first[slot] = -FOR_EVER
-        self.prefixes.came_alone(owner, rows)
+        if self.shares:
+            self.prefixes.came_alone(owner, rows)
 
     def forget(self, owner: int, arrival: int) -> None:
         """A query has had, in another way, all that came up to now."""
@@ -135,7 +133,7 @@ class Noted(Log):
         """What is decided at a time of documents that nobody has looked at, the first of which
         arrived then; None, and nothing happens, if that is not all, or they are in no order. See
         `given`."""
-        self.prefixes.one_by_one = False
+        self.prefixes.begin((), one_by_one=False)
         if len(self.rows) >= _MANY and self.sifts:
             sifted = self._sifted(arrival, now, waiting)
             if sifted is not None:
@@ -169,13 +167,15 @@ class Noted(Log):
         """What is decided now, of which noted events come only to queries to which others come, and
         before them; `waiting` are those for which something waits. Queries that decide one after
         the other share nothing."""
-        self.prefixes.one_by_one = one_by_one
+        self.prefixes.begin(ready if self.shares else (), one_by_one=one_by_one)
         takers, first, last = self.takers, self._first, self.last
         if not self._rows:  # nothing is to be given beside what is for one query alone
+            slots = takers.slot
             for event in ready:
                 if type(event[3]) is not int:
                     break
-                self.go_on(event[3], (event[-1],))
+                if event[3] in slots:
+                    first[slots[event[3]]] = -FOR_EVER
             else:
                 self._warm(len(ready), len(ready))
                 return [*ready]
@@ -191,7 +191,7 @@ class Noted(Log):
                     some = number == -2 or (number >= 0 and heads[number] >= had[slot])
                     if some and (noted := self._not_had(slot, self._since(had[slot], event[0]))):
                         self._give(owner, slot, noted, found)
-                self.go_on(owner, (event[-1],))
+                    first[slot] = -FOR_EVER
                 gave.add(owner)
                 found.append(event)
             elif event[2] < last:
@@ -288,7 +288,7 @@ class Noted(Log):
         may complete something: `gave` are those that something was given to now."""
         owner, start = self.takers.owners[slot], row.start
         prefixes, prefix = self.prefixes, None
-        if prefixes.shares and owner not in self._from:
+        if self.shares and owner not in self._from:
             prefix = prefixes.of(owner, self._channels(slot), self.takers, start)
         whose, had = (owner, self._had[slot]) if prefix is None else (prefix.number, prefix.had)
         since = self._since(had, start)

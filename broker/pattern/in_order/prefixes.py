@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from broker.pattern.in_order.channels import Offered
 from broker.pattern.in_order.events import ALL
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.takers import Takers
@@ -30,12 +31,10 @@ class Prefix:
 
 
 class Prefixes:
-    """Prefixes by the numbers of their channels. `shares`: there are any for a form; `pulls`:
-    queries pull what a prefix has found, as each consumes it for itself. While queries decide
-    `one_by_one`, none has a prefix."""
+    """Prefixes by the numbers of their channels. `pulls`: queries pull what a prefix has found, as
+    each consumes it for itself. While queries decide `one_by_one`, none has a prefix."""
 
-    def __init__(self, kept: Window, *, shares: bool, pulls: bool) -> None:
-        self.shares = shares
+    def __init__(self, kept: Window, *, pulls: bool) -> None:
         self.pulls = pulls
         self.one_by_one = False
         self._kept = kept or 0
@@ -45,11 +44,18 @@ class Prefixes:
         """By query, when the last of what came to it alone ends: while a match may contain that, it
         has no prefix."""
 
+    def begin(self, ready: Iterable[Offered], *, one_by_one: bool) -> None:
+        """These events are decided, some of them for one query alone."""
+        self.one_by_one = one_by_one
+        alone = self._alone
+        for _, _, _, owner, *_, row in ready:
+            if type(owner) is int and alone.get(owner, -FOR_EVER) < row.end:
+                alone[owner] = row.end
+
     def came_alone(self, owner: int, rows: Iterable[Row]) -> None:
         """Rows come to a query that others do not have."""
-        if self.shares:
-            ends = [self._alone.get(owner, -FOR_EVER), *[row.end for row in rows]]
-            self._alone[owner] = max(ends)
+        ends = [self._alone.get(owner, -FOR_EVER), *[row.end for row in rows]]
+        self._alone[owner] = max(ends)
 
     def of(self, owner: int, channels: Sequence[int], takers: Takers, start: int) -> Prefix | None:
         """The prefix of a query, which has these channels, for a document that starts at a time;
