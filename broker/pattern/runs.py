@@ -237,7 +237,7 @@ class RunsRunner:
         once, taken = self._once[at], set[int]()
         for leaf in leaves_of(parts[len(run.partial)]):
             for row in self._takes(run, leaf, here):
-                if row.key in taken:
+                if row.doc in taken:
                     continue
                 partial = (*run.partial, (leaf, row))
                 if len(partial) < len(parts):
@@ -251,7 +251,7 @@ class RunsRunner:
                 if self._conjuncts.holds(after):
                     found.append(Step(after, grows, bool(run.partial)))
                     if once:
-                        taken.add(row.key)
+                        taken.add(row.doc)
 
     def _takes(self, run: Run, leaf: Leaf, here: Mapping[int, Sequence[Row]]) -> Iterator[Row]:
         for row in here.get(leaf.tap, ()):

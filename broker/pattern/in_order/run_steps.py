@@ -24,8 +24,8 @@ class Run:
     """`at` is the item that it awaits, or the group that it is in; `level` is the last item for
     which it took a document, so that what was asked then is not asked again. `rows` and `elements`
     are its documents, `sums` those of its groups, by item. It started at `start`, its last document
-    ended at `end`, and it is `closed` for all that end after that time. `fed` is the document that
-    it took last for an element, by its key, and the item."""
+    ended at `end`, and it is `closed` for all that end after that time. `fed` is the item and
+    the document that it took last for an element."""
 
     at: int
     level: int

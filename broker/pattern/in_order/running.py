@@ -87,7 +87,7 @@ class Runs(Owned[Live]):
         key = (owner, one)
         live = self.parts.get(key)
         made: list[Run] = []
-        begun = (at, row.key) if self._steps.once[at] else None
+        begun = (at, row.doc) if self._steps.once[at] else None
         if self._steps.begins[at] and (begun is None or live is None or live.begun != begun):
             run = self._steps.taken(NEW, at, row)
             if run is not None:
@@ -122,7 +122,7 @@ class Runs(Owned[Live]):
         steps, contiguous, start = self._steps, self._contiguous, row.start
         limit = steps.last[-1] if contiguous else steps.last[at]
         spend, key = self._spending.spend, row.key
-        fed = (at, key) if steps.once[at] else None
+        fed = (at, row.doc) if steps.once[at] else None
         kept: list[Run] = []
         for run in runs:
             closed = run.closed
