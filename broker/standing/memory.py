@@ -188,8 +188,7 @@ class Memory:
                 if share.group.takes(row.end, late):
                     owners = self._here(share, share.knowing(row.base), row)
                     if owners:
-                        whole = owners is share.owners
-                        to = share.channel if whole else share.channel.part([*owners])
+                        to = share.channel.part(owners)
                         self.reach(share, to, row.end)
                         self.share(share.group, (share.place, share.query), row, to)
 

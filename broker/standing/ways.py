@@ -108,7 +108,7 @@ class Ways:
                 if (old or floored) and not group.takes(end, late):
                     continue
                 if base < first_doc and base < share.first_doc:
-                    owners = [*share.knowing(base)]
+                    owners = share.knowing(base)
                     if not owners:
                         continue
                     channel = channel.part(owners)

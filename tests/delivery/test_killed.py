@@ -20,7 +20,6 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from broker.delivery import DeliverySettings, DeliveryWorker, Mailbox
-from tests.command import Command, program
 from tests.delivery.support import match
 from tests.waiting import until
 

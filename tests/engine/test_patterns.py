@@ -311,6 +311,20 @@ def test_a_run_takes_a_document_for_an_element_once(group: str) -> None:
     assert len(found) == len({match.id for match in found}) == 40
 
 
+def test_a_run_takes_a_document_once_for_each_of_two_groups() -> None:
+    """Its nodes come to the groups by turns."""
+    with Broker(lateness=0) as broker:
+        broker.subscribe(
+            "q: (S/b[./p->p])* FOLLOWED BY (S/b[./p->r])+ FOLLOWED BY S/c USING SKIP TILL NEXT MATCH"
+            " WITHIN 60"
+        )
+        found = broker.process(
+            [document(f"b{at}", at, "<b><p>1</p><p>3</p><p>5</p></b>") for at in range(20)]
+        )
+        found += broker.process([document("c20", 20), document("z", 400)])
+    assert len(found) == len({match.id for match in found}) == 20 * 21 // 2
+
+
 @pytest.mark.parametrize("behind", ["", "FOLLOWED BY NOT S/x FOLLOWED BY S/c"])
 def test_the_first_nodes_that_pass_count_for_an_element_of_a_run(behind: str) -> None:
     with Broker(lateness=0) as broker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from broker.service.api.known import Known
 from broker.service.api.together import Single, Together
 from broker.service.core.answers import Accepted, Posted
 from broker.service.service import Service
+from feeds.rows import DocumentRow
 from tests.service.data import serving
 
 Outcome = asyncio.Future[Accepted | Exception]
@@ -39,10 +40,10 @@ def test_one_by_itself_is_stored_at_once_and_others_wait_for_each_other(
     monkeypatch.setattr(together, "_GATHER", 3_600.0)
     taken, go, take = list[int](), threading.Event(), service.intake.take
 
-    def waiting(rows: list[object]) -> Accepted:
+    def waiting(rows: Sequence[DocumentRow]) -> Accepted:
         taken.append(len(rows))
         go.wait()
-        return take(rows)  # type: ignore[arg-type]
+        return take(rows)
 
     monkeypatch.setattr(service.intake, "take", waiting)
 

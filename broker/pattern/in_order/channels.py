@@ -36,7 +36,7 @@ class Channel:
         """Whether there is anything in its logs."""
         return bool(self.events or self.by)
 
-    def part(self, owners: list[int]) -> Channel:
+    def part(self, owners: Sequence[int]) -> Channel:
         """The channel of these of its queries: the same one for the same of them, so that no query
         is in very many."""
         if len(owners) == len(self.owners):
@@ -46,7 +46,7 @@ class Channel:
         key = tuple(owners)
         found = self.parts.get(key)
         if found is None:
-            found = self.parts[key] = Channel(owners)
+            found = self.parts[key] = Channel([*owners])
         return found
 
     def log(self, value: object) -> Channel:

@@ -209,9 +209,7 @@ class Follows(Owned[Part]):
         """A document for the last link comes to a query; or in front of it, behind the last place,
         what its prefix has found and it has not had."""
         links = self._form.links
-        if place > len(links):
-            if prefix in self.over:
-                self.over.add(owner)
+        if place > len(links) and not self.is_over(owner, prefix):
             pairs = self.parts.get((prefix,))
             if isinstance(pairs, Pairs):
                 for _, rows, last in pairs.behind(self._pulled.get(owner, NEVER)):

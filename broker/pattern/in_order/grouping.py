@@ -170,9 +170,7 @@ class Groups(Owned[_Between]):
                 if place != SECOND:
                     if part.begun:
                         part.add(row)
-                elif over and key in over:  # what waits for it is that of a prefix
-                    over.add(owner)
-                elif owner not in over:
+                elif not (over and self.is_over(owner, key)):
                     spending.renew()
                     try:
                         self._complete(own, owner, row, found)

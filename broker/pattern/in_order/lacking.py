@@ -134,10 +134,7 @@ class Lacks(Owned[_Bucket]):
             several: list[Candidate] = []
             for own in keys:
                 part = parts.get(own)
-                if part is None or owner in over:
-                    continue
-                if over and key in over:  # what waits for it is that of a prefix
-                    over.add(owner)
+                if part is None or (over and self.is_over(owner, key)):
                     continue
                 spending.renew()
                 try:

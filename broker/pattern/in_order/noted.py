@@ -49,12 +49,10 @@ class Noted(Log):
     `numbers` and `rows` are of documents that nobody has looked at yet, one behind the other: those
     of their channels, and theirs."""
 
-    def __init__(
-        self, last: int, kept: Window, readers: Iterable[Reader], *, shares: bool, pulls: bool
-    ) -> None:
+    def __init__(self, last: int, kept: Window, readers: Iterable[Reader], *, pulls: bool) -> None:
         super().__init__(Takers(last), kept, readers)
         self.last = last
-        self.shares = shares
+        self.shares = last > 1
         """Whether what waits is made once for queries that take the same before the last block."""
         self.prefixes = Prefixes(kept, pulls=pulls)
         self._starting = self._readers[last].starts
@@ -94,7 +92,7 @@ class Noted(Log):
         if slot is not None:
             self._first[slot] = -FOR_EVER
         if self.shares:
-            self.prefixes.came_alone(owner, rows)
+            self.prefixes.came_alone([(owner, row) for row in rows])
 
     def forget(self, owner: int, arrival: int) -> None:
         """A query has had, in another way, all that came up to now."""

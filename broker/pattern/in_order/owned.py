@@ -66,6 +66,12 @@ class Owned(ABC, Generic[Part]):
         known = self._keys.get(owner)
         return () if known is None else known if isinstance(known, list) else (known,)
 
+    def is_over(self, owner: int, key: Key) -> bool:
+        """Whether a query has tried too much, or its prefix has, if that is the key."""
+        if owner not in self.over and key in self.over:
+            self.over.add(owner)
+        return owner in self.over
+
     def owners(self) -> Collection[int]:
         """The queries for which something may wait."""
         return self._keys.keys()

@@ -47,15 +47,14 @@ class Prefixes:
     def begin(self, ready: Iterable[Offered], *, one_by_one: bool) -> None:
         """These events are decided, some of them for one query alone."""
         self.one_by_one = one_by_one
-        alone = self._alone
-        for _, _, _, owner, *_, row in ready:
-            if type(owner) is int and alone.get(owner, -FOR_EVER) < row.end:
-                alone[owner] = row.end
+        self.came_alone([(event[3], event[-1]) for event in ready if type(event[3]) is int])
 
-    def came_alone(self, owner: int, rows: Iterable[Row]) -> None:
-        """Rows come to a query that others do not have."""
-        ends = [self._alone.get(owner, -FOR_EVER), *[row.end for row in rows]]
-        self._alone[owner] = max(ends)
+    def came_alone(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Rows come to queries that others do not have."""
+        alone = self._alone
+        for owner, row in rows:
+            if alone.get(owner, -FOR_EVER) < row.end:
+                alone[owner] = row.end
 
     def of(self, owner: int, channels: Sequence[int], takers: Takers, start: int) -> Prefix | None:
         """The prefix of a query, which has these channels, for a document that starts at a time;

@@ -18,14 +18,27 @@ from broker.pattern.in_order.run_checks import (
 from broker.pattern.in_order.run_forms import Running, Timed
 from broker.pattern.instances import Row
 
+Fed = tuple[int, int]
+"""A document, and as bits the items for which it was taken. Its nodes come to these by turns."""
+
+
+def is_fed(fed: Fed, at: int, doc: int) -> bool:
+    """Whether a document was taken for an item."""
+    return fed[0] == doc and bool(fed[1] >> at & 1)
+
+
+def feed(fed: Fed, at: int, doc: int) -> Fed:
+    """The same with a document that is taken for an item."""
+    return (doc, (fed[1] if fed[0] == doc else 0) | 1 << at)
+
 
 @dataclass(slots=True, eq=False)
 class Run:
     """`at` is the item that it awaits, or the group that it is in; `level` is the last item for
     which it took a document, so that what was asked then is not asked again. `rows` and `elements`
     are its documents, `sums` those of its groups, by item. It started at `start`, its last document
-    ended at `end`, and it is `closed` for all that end after that time. `fed` is the item and
-    the document that it took last for an element."""
+    ended at `end`, and it is `closed` for all that end after that time. `fed` is the
+    document that it took last for an element, and for which items."""
 
     at: int
     level: int
@@ -36,7 +49,7 @@ class Run:
     start: int
     end: int
     closed: int | None = None
-    fed: tuple[int, int] | None = None
+    fed: Fed = (0, 0)
 
 
 NEW = Run(0, -1, (), {}, {}, frozenset(), 0, 0)

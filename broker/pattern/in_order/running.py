@@ -15,7 +15,7 @@ from typing import Any
 from broker.pattern.in_order.events import ALL, Candidate, Event, Key
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.run_forms import Running
-from broker.pattern.in_order.run_steps import NEW, Run, Steps
+from broker.pattern.in_order.run_steps import NEW, Fed, Run, Steps, feed, is_fed
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Part, Row, due_from, of_row
 from broker.pattern.trying import TooMuch
@@ -27,12 +27,12 @@ _Partition = tuple[str, ...] | None
 class Live:
     """The runs of one query in one partition, by the items that they await; with contiguity all of
     them are under 0. Closed ones are dropped when they are met again. `begun` is the document with
-    which a run began last in a group, as `fed` of a run."""
+    which runs began last in groups, as `fed` of a run."""
 
     __slots__ = ("begun", "lanes")
 
     def __init__(self) -> None:
-        self.begun: tuple[int, int] | None = None
+        self.begun: Fed = (0, 0)
         self.lanes: dict[int, list[Run]] = {}
 
     def __bool__(self) -> bool:
@@ -87,24 +87,22 @@ class Runs(Owned[Live]):
         key = (owner, one)
         live = self.parts.get(key)
         made: list[Run] = []
-        begun = (at, row.doc) if self._steps.once[at] else None
-        if self._steps.begins[at] and (begun is None or live is None or live.begun != begun):
+        once, doc = self._steps.once[at], row.doc
+        has_begun = once and live is not None and is_fed(live.begun, at, doc)
+        if self._steps.begins[at] and not has_begun:
             run = self._steps.taken(NEW, at, row)
             if run is not None:
                 made.append(run)
-                if begun is not None:
-                    if live is None:
-                        live = self.open(owner, key, Live())
-                    live.begun = begun
+                if live is None:
+                    live = self.open(owner, key, Live())
+                if once:
+                    live.begun = feed(live.begun, at, doc)
         lane = 0 if self._contiguous else at
         runs = None if live is None else live.lanes.get(lane)
-        if runs:
-            assert live is not None
+        if live is not None and runs:
             live.lanes[lane] = self._step(runs, at, time, row, made)
-        if not made:
+        if live is None or not made:
             return
-        if live is None:
-            live = self.open(owner, key, Live())
         for run in made:
             if self._steps.ends(run):
                 self._number += 1
@@ -122,14 +120,14 @@ class Runs(Owned[Live]):
         steps, contiguous, start = self._steps, self._contiguous, row.start
         limit = steps.last[-1] if contiguous else steps.last[at]
         spend, key = self._spending.spend, row.key
-        fed = (at, row.doc) if steps.once[at] else None
+        once, doc = steps.once[at], row.doc
         kept: list[Run] = []
         for run in runs:
             closed = run.closed
             if (closed is not None and closed < time) or time - run.start > limit:
                 continue
             kept.append(run)
-            if start <= run.end or key in run.keys or (fed is not None and run.fed == fed):
+            if start <= run.end or key in run.keys or (once and is_fed(run.fed, at, doc)):
                 continue
             if contiguous and not steps.reaches(run, at):
                 continue
@@ -138,8 +136,8 @@ class Runs(Owned[Live]):
             if taken is None:
                 continue
             made.append(taken)
-            if fed is not None:
-                run.fed = fed
+            if once:
+                run.fed = feed(run.fed, at, doc)
             if not contiguous and closed is None:
                 growing = steps.grows(run)
                 if growing is None or growing == at:

@@ -57,17 +57,20 @@ class Shared:
         return last_place(self.form, self.plan.kept)
 
     @property
+    def _is_noted(self) -> bool:
+        return self._last > 0 and not self.at_once and not is_by_value(self.form)
+
+    @property
     def has_prefixes(self) -> bool:
         """Whether what waits before the last block is made once for queries that take the same
         documents there."""
-        return self._last > 1 and not self.at_once and not is_by_value(self.form)
+        return self._is_noted and self._last > 1
 
     def deferred(self) -> Deferred | Noted:
         """What notes, for queries, what comes before their last block."""
         kept, readers = self.plan.kept, self.readers.values()
-        if self._last and not self.at_once and not is_by_value(self.form):
-            pulls = isinstance(self.form, Following)
-            return Noted(self._last, kept, readers, shares=self.has_prefixes, pulls=pulls)
+        if self._is_noted:
+            return Noted(self._last, kept, readers, pulls=isinstance(self.form, Following))
         return Deferred(self.form, kept, readers)
 
     def matcher(self, spending: Spending, since: Mapping[int, int]) -> Matcher:
