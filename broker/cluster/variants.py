@@ -125,9 +125,12 @@ class Variants:
                 yield variant, variant.entry
 
     def waiting(self, told: Iterable[Waiting]) -> list[Waiting]:
-        """What shards say that waits, for those who have subscribed."""
+        """What shards say that waits, for those who have subscribed. Of subscriptions that have
+        changed since the last round they do not know yet: what has gone waits for nothing."""
         found: dict[str, Waiting] = {}
         for each in told:
+            if int(each.query[1:]) not in self.numbered:
+                continue
             for subscription in self.subscribers(each.query):
                 known = found.get(subscription.id, Waiting(subscription.id, 0, None))
                 dues = [due for due in (known.decides, each.decides) if due is not None]

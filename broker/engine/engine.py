@@ -16,7 +16,7 @@ from broker.engine.parts import Parts
 from broker.engine.passing import Passing
 from broker.engine.retention import Retained
 from broker.engine.search import Search
-from broker.engine.transactions import searching
+from broker.engine.transactions import prepare, searching
 from broker.model import UNBOUNDED, DeadLetter, Limit, Waiting
 from broker.query.prepared import Compiled
 from broker.registered import Registered, Status, Subscribed, Suspension
@@ -223,6 +223,7 @@ class Engine(Parts):
         self.registry.known_or_fail(id)
         if id not in self.catalog.subscriptions:
             raise ValueError(f"{id} is not active, and takes no documents")
+        prepare(self)
         with self.store.transaction():
             self.standings.begin(self.newest())
         with self.store.snapshot() as statements:

@@ -6,7 +6,7 @@ from broker.engine.parts import Parts
 from broker.engine.retention import Retained
 from broker.engine.search import Search
 from broker.engine.suspending import halt_stopped, stop_known
-from broker.engine.transactions import begin, searching
+from broker.engine.transactions import begin, prepare, searching
 from broker.join.work import Stopped
 from broker.model import UNBOUNDED, Waiting
 from broker.results.matches import in_order, uncut
@@ -53,8 +53,7 @@ class Passing:
         if steady - parts.ticked < parts.watermark.idle:
             return []
         parts.limits.forget(now)
-        if parts.elsewhere is not None:
-            parts.elsewhere.prepare()
+        prepare(parts)
         parts.joiner.refresh()
         matches: list[SharedMatch] = []
         decides = bool(parts.standings) and not parts.admission.history_is_pending()
@@ -101,6 +100,7 @@ class Passing:
         parts = self._parts
         if not parts.standings:
             return []
+        prepare(parts)
         try:
             with parts.store.transaction(), searching(parts):
                 parts.standings.begin(parts.newest())
@@ -117,8 +117,6 @@ class Passing:
         before = None
         while (latest := self._latest()) is not None and latest != before:
             before = latest
-            if parts.elsewhere is not None:
-                parts.elsewhere.prepare()
             parts.joiner.refresh()
             with parts.store.transaction(), searching(parts):
                 begin(parts, one_by_one=True)
@@ -134,6 +132,7 @@ class Passing:
         parts = self._parts
         if not parts.standings:
             return None
+        prepare(parts)
         with parts.store.transaction():
             parts.standings.begin(parts.newest())
         found = [parts.standings.latest()]

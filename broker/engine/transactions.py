@@ -11,6 +11,13 @@ from broker.model import UNBOUNDED
 from broker.state.store import MEMORY_ERRORS
 
 
+def prepare(parts: Parts) -> None:
+    """Decide about changed subscriptions which are matched elsewhere; before each transaction in
+    which event patterns begin, as they begin where they are matched then."""
+    if parts.elsewhere is not None:
+        parts.elsewhere.prepare()
+
+
 def begin(
     parts: Parts, again: bool = False, one_by_one: bool = False, now: int = UNBOUNDED
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from broker.join.ownership import Ownership
 from broker.query.canonical import Subscription
@@ -30,9 +30,24 @@ class Entries:
         self._ownership = ownership
         self._lateness = lateness
         self.elsewhere: Mapping[int, Entry] = {}
+        self._fresh: set[int] = set()
+        """The numbers of those that have come into the tables and were not registered since."""
 
     def clear(self) -> None:
         self.elsewhere = {}
+        self._fresh.clear()
+
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """Store entries of patterns that are not registered yet, and go on as these say."""
+        self._tables.enter(entries)
+        self._fresh.update([entry.number for entry in entries])
+
+    def kept(self, changed: Collection[int]) -> list[int]:
+        """Those of the changed patterns of which something may be stored: all that was stored
+        before is known."""
+        fresh, self._fresh = self._fresh, set()
+        known = self._members.of
+        return [n for n in changed if n in known or n in self.elsewhere or n in fresh]
 
     def stored(self, numbers: Collection[int] | None = None) -> tuple[dict[int, Entry], bool]:
         """Of the stored entries, all or those of these numbers, the ones that are the catalog's and

@@ -148,9 +148,8 @@ class Standings:
         self._upstream.forget()
         self._memory.marks.change(changed)
         taps: set[str] = set()
-        # Of those that are not known here nothing is stored: all that is has been loaded.
         here = self._memory.members.of
-        stored = [n for n in changed if n in here or n in self._entries.elsewhere]
+        stored = self._entries.kept(changed)
         self._entries.leave(changed)
         for number in changed:
             before = here.get(number)
@@ -323,7 +322,7 @@ class Standings:
 
     def enter(self, entries: Mapping[int, Entry]) -> None:
         """Go on with patterns as they are registered elsewhere."""
-        self.tables.enter([*entries.values()])
+        self._entries.keep([*entries.values()])
         self._catalog.changed.update(entries)
 
     # -- history ---------------------------------------------------------------------------------
@@ -338,7 +337,7 @@ class Standings:
         for entry in other.tables.entries():
             of = subscriptions[entry.number]
             own = self._catalog.subscriptions[of.id]
-            self.tables.enter([entry._replace(number=own.number)])
+            self._entries.keep([entry._replace(number=own.number)])
             marks += [Mark(own.number, *mark) for mark in other.tables.marks(entry.number)]
             taps.update(tap_names(of))
         self.tables.mark(marks)

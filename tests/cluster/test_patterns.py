@@ -280,6 +280,45 @@ def test_patterns_come_and_go_and_come_home(tmp_path: Path) -> None:
         assert {each.subscription.id for each in many.engine.standings.awake()} == {"two"}
 
 
+NEW = "new: S/b JOIN {3} NOT S/a"
+
+
+def test_a_pattern_that_comes_while_shards_run_knows_since_when(tmp_path: Path) -> None:
+    """An absence that would look back to before it is no match, as on one machine."""
+    with Broker(lateness=0) as alone, sharded(tmp_path, 2, lateness=0) as many:
+        for broker in (alone, many):
+            broker.subscribe(NEW.replace("new", "old"))
+            broker.process([Document("1", "S", 9.0, "<c/>")])
+            broker.subscribe(NEW)
+            broker.process([Document("2", "S", 12.0, "<b/>")])
+        found = told(many.decide())
+        assert found == told(alone.decide())
+        assert [query for query, *_ in found] == ["old"]
+
+
+@pytest.mark.parametrize("asked", [Broker.waiting, Broker.decide])
+@pytest.mark.parametrize("change", ["subscribe", "pause", "unsubscribe"])
+def test_changes_count_at_once_for_what_waits_in_shards(
+    change: str, asked: Callable[[Broker], list[object]], tmp_path: Path
+) -> None:
+    """Also before the next documents tell the shards of them."""
+    with Broker(lateness=0) as alone, sharded(tmp_path, 2, lateness=0) as many:
+        answers = []
+        for broker in (alone, many):
+            broker.subscribe("old: S/a FOLLOWED BY {5} NOT S/b; stays: S/a NEXT S/c")
+            broker.process([Document("1", "S", 9.0, "<a/>")])
+            if change == "subscribe":
+                broker.subscribe(NEW)
+            elif change == "pause":
+                broker.pause("old")
+            else:
+                broker.unsubscribe("old")
+            answers.append([getattr(each, "query", None) for each in asked(broker)])
+            broker.process([Document("2", "S", 19.0, "<b/>")])
+        assert answers[0] == answers[1]
+        assert told(many.decide()) == told(alone.decide())
+
+
 def test_shards_that_are_killed_lose_no_pattern(tmp_path: Path) -> None:
     alone, processes = Broker(lateness=LATENESS), forking()
     many = sharded(tmp_path, 2, None, lambda: RemoteShards(processes), lateness=20_000_000)

@@ -77,21 +77,39 @@ def test_event_patterns_decide_in_history_as_if_they_had_been_there(
         expected = {m.id for document in documents for m in broker.process([document])}
     cut = r.randint(0, len(documents))
     other = "other: S/a FOLLOWED BY {3} NOT S/b; another: S/b NEXT S/c"
-    with Broker(tmp_path / "later", lateness, memory=case.memory) as broker:
-        first = r.randint(0, cut)
-        broker.process(documents[:first])
-        if r.random() < 0.5:  # it shares blocks with the new ones
-            broker.subscribe(other)
-        broker.process(documents[first:cut])
-        would = broker.dry_run(text, -(10**9))
-        history = broker.backfill(text, -(10**9))
-        assert {m.id for m in would.matches} == {m.id for m in history.matches}
-    with Broker(tmp_path / "later", lateness, memory=case.memory) as broker:
+    broker = Broker(tmp_path / "later", lateness, memory=case.memory)
+    first = r.randint(0, cut)
+    broker.process(documents[:first])
+    if r.random() < 0.5:  # it shares blocks with the new ones
+        broker.subscribe(other)
+    broker.process(documents[first:cut])
+    would = broker.dry_run(text, -(10**9))
+    history = broker.backfill(text, -(10**9))
+    assert {m.id for m in would.matches} == {m.id for m in history.matches}
+    if r.random() < 0.5:
+        broker.close()
+        broker = Broker(tmp_path / "later", lateness, memory=case.memory)
+    with broker:
         later = broker.process(documents[cut:])
         got = [
             m.id for m in (*history.matches, *later) if not m.query.startswith(("other", "another"))
         ]
         assert sorted(got) == sorted(expected)
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_what_waits_in_history_is_decided_without_a_restart(others: bool) -> None:
+    with Broker(lateness=0) as broker:
+        if others:
+            broker.subscribe("other: S/a FOLLOWED BY {100} NOT S/b")
+        broker.process([Document("1", "S", 9.0, "<a/>")])
+        text = (
+            "lacks: S/a FOLLOWED BY {90} NOT S/b; next: S/a NEXT S/c; sides: S/c JOIN {2} NOT S/b"
+        )
+        assert broker.backfill(text, 0).matches == []
+        found = broker.process([Document("2", "S", 12.0, "<c/>")]) + broker.decide()
+        told = [match.query for match in found if match.query != "other"]
+        assert told == ["next", "sides", "lacks"]
 
 
 def test_history_reaches_back_as_far_as_asked(tmp_path: Path) -> None:
