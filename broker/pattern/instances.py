@@ -6,7 +6,7 @@ of a unit of a pattern. All times are microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,8 +73,8 @@ _NO: Mapping[str, Any] = {}
 class Instance:
     """A match of a unit. [start, end] is the hull of its documents and deadlines, [first, last]
     that of its documents. It is decided when twice the watermark is at `due`, see `due_from`.
-    `single` and `several` are the variables of its documents and of its elements, `computed` the
-    values of FOLD."""
+    `parts` are what fills its slots, `keys` identify its documents. `single` and `several` are the
+    variables of its documents and of its elements, `computed` the values of FOLD."""
 
     start: int
     end: int
@@ -82,56 +82,65 @@ class Instance:
     last: int
     due: int
     _parts: Mapping[int, Part] | None
-    _keys: frozenset[int] | None
+    _keys: frozenset[int]
     tuples: Tuples = None
-    _single: Mapping[str, Row] | None = field(default_factory=dict)
-    several: Mapping[str, Sequence[Row | None]] = field(default_factory=dict)
-    computed: Mapping[str, Any] = field(default_factory=dict)
+    _single: Mapping[str, Row] = field(default_factory=dict)
+    _several: Mapping[str, Sequence[Row | None]] = field(default_factory=dict)
+    _computed: Mapping[str, Any] = field(default_factory=dict)
     _order: tuple[Any, ...] | None = None
-    _rows: Sequence[Row] | None = None
-    _slots: Sequence[int] = ()
 
-    # With a document for each of its blocks, of these slots, it is made very often, and little of
-    # it is read mostly. The rest is made when it is.
+    def _make(self) -> None:
+        """Make what is read seldom, where `_parts` are None."""
+        raise NotImplementedError
 
     @property
     def parts(self) -> Mapping[int, Part]:
-        """What fills its slots."""
         if self._parts is None:
-            self._parts = dict(zip(self._slots, self.rows, strict=False))
+            self._make()
+        assert self._parts is not None
         return self._parts
 
     @property
     def keys(self) -> frozenset[int]:
-        """What identifies its documents."""
-        if self._keys is None:
-            self._keys = frozenset([row.key for row in self.rows])
+        if self._parts is None:
+            self._make()
         return self._keys
 
     @property
     def single(self) -> Mapping[str, Row]:
-        """Its documents by the variables of single items."""
-        if self._single is None:
-            self._single = by_variable(self.rows)
+        if self._parts is None:
+            self._make()
         return self._single
+
+    @property
+    def several(self) -> Mapping[str, Sequence[Row | None]]:
+        if self._parts is None:
+            self._make()
+        return self._several
+
+    @property
+    def computed(self) -> Mapping[str, Any]:
+        if self._parts is None:
+            self._make()
+        return self._computed
 
     @property
     def rows(self) -> Sequence[Row]:
         """Its documents, in the order of the pattern."""
-        if self._rows is not None:
-            return self._rows
-        found: list[Row] = []
-        for slot in sorted(self.parts):
-            part = self.parts[slot]
-            if isinstance(part, Row):
-                found.append(part)
-            elif part is not None:
-                found += rows_of(part)
-        return found
+        parts = self.parts
+        return [row for slot in sorted(parts) for row in rows_of(parts[slot])]
+
+    @property
+    def blocks(self) -> Sequence[Row]:
+        """Those of its documents that stand for a block and not for an element, in that order."""
+        parts = [self.parts[slot] for slot in sorted(self.parts)]
+        return [part for part in parts if isinstance(part, Row)]
 
     @property
     def order(self) -> tuple[Any, ...]:
         """The order of documents: it arranges lists, and breaks ties."""
+        if self._parts is None:
+            self._make()
         if self._order is None:
             self._order = (self.last, self.first, [row.order for row in self.rows])
         return self._order
@@ -141,14 +150,105 @@ class Instance:
         return self.end - self.start
 
 
+class OfRows(Instance):
+    """The match of rows for these slots, in their order: a document for each. Such are made very
+    often, and little of them is read mostly; the rest is made when it is."""
+
+    __slots__ = ("_rows", "_slots")
+
+    def __init__(
+        self, slots: Sequence[int], rows: Sequence[Row], due: int, tuples: Tuples, end: int
+    ) -> None:
+        self.start = self.first = rows[0].start
+        self.last = rows[-1].end
+        self.end = end
+        self.due = due
+        self.tuples = tuples
+        self._slots = slots
+        self._rows = rows
+        self._parts = None
+
+    def _make(self) -> None:
+        rows = self._rows
+        self._parts = dict(zip(self._slots, rows, strict=False))
+        self._keys = frozenset([row.key for row in rows])
+        self._single, self._several, self._computed = by_variable(rows), _NO, _NO
+        self._order = None
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self._rows
+
+    @property
+    def blocks(self) -> Sequence[Row]:
+        return self._rows
+
+
+Elements = tuple[Row, ...]
+
+
+class OfGroups(Instance):
+    """The same with groups: `filled` has a document for each slot, or the documents of elements.
+    Each slot is given with that of its elements, -1 for a block, and their variables."""
+
+    __slots__ = ("_filled", "_slots")
+
+    def __init__(
+        self,
+        slots: Sequence[Filled],
+        filled: Sequence[Row | Elements],
+        due: int,
+        tuples: Tuples,
+        times: tuple[int, int, int],
+    ) -> None:
+        self.start, self.end, self.last = times
+        self.first = self.start
+        self.due = due
+        self.tuples = tuples
+        self._slots = slots
+        self._filled = filled
+        self._parts = None
+
+    def _make(self) -> None:
+        parts: dict[int, Part] = {}
+        single: dict[str, Row] = {}
+        several: dict[str, Sequence[Row | None]] = {}
+        for (slot, element, names), one in zip(self._slots, self._filled, strict=True):
+            if isinstance(one, Row):
+                parts[slot] = one
+                single.update(dict.fromkeys(one.nodes, one))
+            else:
+                parts[slot] = tuple([of_row(element, row) for row in one])
+                several.update(dict.fromkeys(names, one))
+        self._parts, self._keys = parts, frozenset([row.key for row in self.rows])
+        self._single, self._several, self._computed = single, several, _NO
+        self._order = None
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        found: list[Row] = []
+        for one in self._filled:
+            if isinstance(one, Row):
+                found.append(one)
+            else:
+                found += one
+        return found
+
+    @property
+    def blocks(self) -> Sequence[Row]:
+        return [one for one in self._filled if isinstance(one, Row)]
+
+
+Filled = tuple[int, int, Collection[str]]
+"""A slot, that of its elements or -1, and its variables."""
+
+
 def of_blocks(
     slots: Sequence[int], rows: Sequence[Row], due: int, tuples: Tuples, end: int | None = None
 ) -> Instance:
     """The match of a document for each of these slots, in their order. It ends with the last one,
     or at a deadline."""
-    start, last = rows[0].start, rows[-1].end
-    span = (start, last if end is None else end, start, last)
-    return Instance(*span, due, None, None, tuples, None, _NO, _NO, None, rows, slots)
+    return OfRows(slots, rows, due, tuples, rows[-1].end if end is None else end)
 
 
 def rows_of(part: Part) -> Sequence[Row]:

@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from broker.pattern.instances import NEVER, due_beyond
 from broker.pattern.plan import Plan
-from broker.pattern.published import Decided, Published, scope_of
+from broker.pattern.published import Published, scope_of
 from broker.pattern.sliding import Past
 from broker.pattern.values import Scope
 from xscl.functions.table import to_string
@@ -86,7 +86,7 @@ class Keeping:
         self._dues: list[tuple[int, int, int]] = []
         """A heap of twice the watermarks that decide matches, the numbers of these and of their
         queries; those that are not in `_waits` any more do not count."""
-        self._waits: dict[int, dict[int, Decided]] = {}
+        self._waits: dict[int, dict[int, Published]] = {}
         self._waiting = 0
         self._past: dict[int, dict[object, Past]] = {}
         """Those that OVER ranges over, by their keys of GROUP BY."""
@@ -98,7 +98,7 @@ class Keeping:
         """Whether matches are needed beyond the time when they are looked at."""
         return self._over is not None
 
-    def add(self, owner: int, decided: Iterable[Decided]) -> None:
+    def add(self, owner: int, decided: Iterable[Published]) -> None:
         """Matches of a query are decided."""
         waits = self._waits.setdefault(owner, {})
         for each in decided:
@@ -112,7 +112,7 @@ class Keeping:
     ) -> dict[int, list[Published]]:
         """What is published now, by query. With `begins` only of those for which it says so; what
         is ready of the others is dropped."""
-        ready: dict[int, list[Decided]] = {}
+        ready: dict[int, list[Published]] = {}
         while watermark is not None and self.due() <= 2 * watermark:
             _, number, owner = heappop(self._dues)
             own = self._waits[owner]
@@ -128,7 +128,7 @@ class Keeping:
                     found[owner] = published
         return found
 
-    def _published(self, owner: int, ready: list[Decided]) -> list[Published]:
+    def _published(self, owner: int, ready: list[Published]) -> list[Published]:
         """Of matches of a query that are ready those that are published, in order."""
         if len(ready) > 1:
             ready.sort(key=_order)
@@ -138,16 +138,16 @@ class Keeping:
             if marks.news:
                 self._marked.add(owner)
         if self._over is None:
-            return [each.published(self._plan) for each in ready]
+            return [each.within(self._plan) for each in ready]
         pasts = self._note(owner, ready)
         found = [self._windowed(past, each) for past, each in zip(pasts, ready, strict=True)]
         return [published for published in found if published is not None]
 
-    def renew(self, owner: int, decided: Sequence[Decided], watermark: int | None) -> None:
+    def renew(self, owner: int, decided: Sequence[Published], watermark: int | None) -> None:
         """The matches that a query has by this watermark are these, after a restart or a revision.
         Those that were looked at by then are not looked at again: the marks say what was kept."""
         self.forget(owner)
-        past: list[Decided] = []
+        past: list[Published] = []
         for each in decided:
             if watermark is not None and due_beyond(each.instance.end) <= 2 * watermark:
                 past.append(each)
@@ -180,7 +180,7 @@ class Keeping:
             marks.news = {}
         return found
 
-    def _is_kept(self, marks: Marks, decided: Decided) -> bool:
+    def _is_kept(self, marks: Marks, decided: Published) -> bool:
         if PENDING:
             check()
         instance = decided.instance
@@ -202,7 +202,7 @@ class Keeping:
 
     # -- OVER ----------------------------------------------------------------------------------
 
-    def _note(self, owner: int, decided: Sequence[Decided]) -> list[Past]:
+    def _note(self, owner: int, decided: Sequence[Published]) -> list[Past]:
         """Note matches, in order, for the windows of later ones; with what they are among."""
         pasts = self._past.setdefault(owner, {})
         found = []
@@ -217,7 +217,7 @@ class Keeping:
             found.append(past)
         return found
 
-    def _key(self, decided: Decided) -> tuple[object, ...]:
+    def _key(self, decided: Published) -> tuple[object, ...]:
         scope = scope_of(self._plan, decided.instance)
         found: list[object] = []
         for key in self._plan.keys:
@@ -225,7 +225,7 @@ class Keeping:
             found.append(tuple(value) if isinstance(value, list | tuple) else to_string(value))
         return tuple(found)
 
-    def _windowed(self, past: Past, decided: Decided) -> Published | None:
+    def _windowed(self, past: Past, decided: Published) -> Published | None:
         """A match with what its functions range over; None if HAVING leaves it out. Matches come in
         order of their ends, so what is before its window is before that of all that follow."""
         assert self._over is not None
@@ -257,7 +257,7 @@ class Keeping:
     def _is_waiting(self, due: tuple[int, int, int]) -> bool:
         return due[1] in self._waits.get(due[2], ())
 
-    def waiting(self, owner: int) -> Iterator[Decided]:
+    def waiting(self, owner: int) -> Iterator[Published]:
         """What waits of a query, what is looked at first in front."""
         yield from sorted(self._waits.get(owner, {}).values(), key=_end)
 
@@ -297,12 +297,12 @@ class Keeping:
             marks.expire(horizon)
 
 
-def _kept(decided: Decided) -> str:
+def _kept(decided: Published) -> str:
     """The key of the mark that a match was kept."""
     return f"kept {decided.name}"
 
 
-def _end(decided: Decided) -> int:
+def _end(decided: Published) -> int:
     return decided.instance.end
 
 

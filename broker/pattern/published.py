@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from broker.pattern.instances import Instance, Part, Row
@@ -12,7 +11,9 @@ from broker.pattern.values import Scope
 
 
 class Published:
-    """A match that is published: `nodes` are those that SELECT names."""
+    """A match that is decided, and published if nothing that looks at several of them is against
+    it: `nodes` are those that SELECT names. Of several instances that are one match, as they differ
+    in other nodes, it is one."""
 
     __slots__ = ("_scope", "instance", "nodes")
 
@@ -31,15 +32,6 @@ class Published:
             of = self.instance
             self._scope = Scope(of.single, of.several, of.computed, length=of.span)
         return self._scope
-
-
-@dataclass(slots=True, eq=False)
-class Decided:
-    """A match that is decided, before anything looks at several of them. Of several instances that
-    are one match, as they differ in nodes that SELECT does not name, it is one."""
-
-    instance: Instance
-    nodes: tuple[int, ...]
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -67,7 +59,8 @@ class Decided:
         if _rank(other) < _rank(self.instance):
             self.instance = other
 
-    def published(self, plan: Plan) -> Published:
+    def within(self, plan: Plan) -> Published:
+        """The same where groups of the plan may be absent."""
         return Published(self.instance, self.nodes, scope_of(plan, self.instance))
 
 
@@ -92,8 +85,7 @@ def identity_of(instance: Instance, nodes: tuple[int, ...]) -> object:
 def nodes_of(instance: Instance, names: Sequence[str] | None) -> tuple[int, ...]:
     """The nodes that SELECT names; None for *: those that blocks select."""
     if names is None:
-        parts = [instance.parts[slot] for slot in sorted(instance.parts)]
-        return tuple([part.node for part in parts if isinstance(part, Row)])
+        return tuple([row.node for row in instance.blocks])
     single = instance.single
     return tuple([single[name].nodes[name] for name in names if name in single])
 

@@ -288,7 +288,7 @@ class RunsRunner:
         single: dict[str, Row] = {}
         for leaf, row in run.chosen:
             parts[leaf.slot] = row
-            single.update(dict.fromkeys(leaf.variables, row))
+            single.update(dict.fromkeys(row.nodes, row))
         tuples = None if run.partition is None else frozenset([run.partition])
         due = max(timing.due, due_from(span.last))
         instance = Instance(*span, due, parts, run.keys, tuples, single, several)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from broker.pattern.instances import END, Arrived, Instance, due_beyond
 from broker.pattern.keeping import Keeping, Known, News, looks_at_several
 from broker.pattern.plan import Plan
-from broker.pattern.published import Decided, Published, identity_of, nodes_of
+from broker.pattern.published import Published, identity_of, nodes_of
 from broker.pattern.reading import named_in
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.sources import source_of_plan
@@ -63,7 +63,7 @@ class Standing:
         """What is published now, and was not before."""
         decided, keeping = self._decide(arrived, watermark), self._keeping
         if keeping is None:
-            return [each.published(self.plan) for each in decided]
+            return [each.within(self.plan) for each in decided]
         if decided:
             keeping.add(_OWN, decided)
         return keeping.settle(self.watermark).get(_OWN, [])
@@ -105,12 +105,12 @@ class Standing:
 
     def _decide(
         self, arrived: Arrived, watermark: int | None, silently: bool = False
-    ) -> list[Decided]:
+    ) -> list[Published]:
         if self.watermark is None or (watermark is not None and self.watermark < watermark):
             self.watermark = watermark
         self._setting.left = UNCOUNTED if silently else self._budget
-        found: list[Decided] = []
-        here: dict[object, Decided] = {}
+        found: list[Published] = []
+        here: dict[object, Published] = {}
         known: set[object] = set() if silently else self._seen.keys()  # type: ignore[assignment]
         for instance in self._source.advance(arrived, self.watermark):
             if PENDING:
@@ -118,7 +118,7 @@ class Standing:
             nodes = nodes_of(instance, self._names)
             identity = identity_of(instance, nodes)
             if identity not in known:
-                found.append(Decided(instance, nodes))
+                found.append(Published(instance, nodes))
                 here[identity] = found[-1]
             elif identity in here:
                 here[identity].prefer(instance)

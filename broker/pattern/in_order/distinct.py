@@ -9,28 +9,32 @@ from typing import Any
 from broker.pattern.in_order.events import Candidate
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.instances import Instance, due_beyond
-from broker.pattern.published import Decided, identity_of, nodes_of, order_of
+from broker.pattern.published import Published, identity_of, nodes_of, order_of
+
+Found = tuple[int, int, int, int, Instance]
+"""The end and the start of a match, the number of what waited, its place among those of its query,
+and the match."""
 
 
-def distinct(shared: Shared, found: list[tuple[int, Instance]]) -> list[Decided]:
-    """The matches that a query has found, each once and in order; each is given with the number of
-    what waited."""
+def distinct(shared: Shared, found: list[Found]) -> list[Published]:
+    """The matches that a query has found, each once and in order."""
+    names = shared.names
     if len(found) == 1:
-        instance = found[0][1]
-        return [Decided(instance, _nodes(shared, instance))]
-    found.sort(key=_time)
-    answer: list[Decided] = []
+        instance = found[0][4]
+        return [Published(instance, nodes_of(instance, names))]
+    found.sort()
+    answer: list[Published] = []
     first, count = 0, len(found)
     while first < count:
-        instance, stop = found[first][1], first + 1
-        start, end = instance.start, instance.end
-        while stop < count and found[stop][1].end == end and found[stop][1].start == start:
+        end, start, _, _, instance = found[first]
+        stop = first + 1
+        while stop < count and found[stop][0] == end and found[stop][1] == start:
             stop += 1
         if stop == first + 1:
             # The same match would have the same times, and only in what has them there is an order.
-            answer.append(Decided(instance, _nodes(shared, instance)))
+            answer.append(Published(instance, nodes_of(instance, names)))
         else:
-            answer += _of_one_time(shared, [each for _, each in found[first:stop]])
+            answer += _of_one_time(shared, [each[4] for each in found[first:stop]])
         first = stop
     return answer
 
@@ -39,7 +43,7 @@ def undecided(
     shared: Shared,
     found: Iterable[Candidate],
     made: Callable[[Candidate], Instance | None],
-    kept: Iterable[Decided],
+    kept: Iterable[Published],
 ) -> Iterator[tuple[int, Instance]]:
     """What waits of a query, once, with twice the watermark that decides it: of candidates, what is
     made of them, and what is kept for what looks at several matches."""
@@ -56,13 +60,13 @@ def undecided(
         yield due_beyond(each.instance.end), each.instance
 
 
-def _of_one_time(shared: Shared, found: Iterable[Instance]) -> list[Decided]:
+def _of_one_time(shared: Shared, found: Iterable[Instance]) -> list[Published]:
     """The matches that begin at one time and end at one, each once and in order."""
-    seen: dict[object, Decided] = {}
-    made: list[tuple[Any, Decided]] = []
+    seen: dict[object, Published] = {}
+    made: list[tuple[Any, Published]] = []
     of_blocks = shared.of_blocks
     for instance in found:
-        nodes = _nodes(shared, instance)
+        nodes = nodes_of(instance, shared.names)
         # With a document for each slot these tell it apart and order it.
         identity: object = (
             (*[row.doc for row in instance.rows], nodes)
@@ -72,23 +76,10 @@ def _of_one_time(shared: Shared, found: Iterable[Instance]) -> list[Decided]:
         if identity in seen:
             seen[identity].prefer(instance)
             continue
-        decided = seen[identity] = Decided(instance, nodes)
+        decided = seen[identity] = Published(instance, nodes)
         order: object = (
             (*[row.id for row in instance.rows], nodes) if of_blocks else order_of(instance, nodes)
         )
         made.append((order, decided))
     made.sort(key=itemgetter(0))
     return [decided for _, decided in made]
-
-
-def _nodes(shared: Shared, instance: Instance) -> tuple[int, ...]:
-    """The nodes that SELECT names."""
-    names = shared.names
-    if names is not None or not shared.of_blocks:
-        return nodes_of(instance, names)
-    return tuple([row.node for row in instance.rows])
-
-
-def _time(found: tuple[int, Instance]) -> tuple[int, int, int]:
-    number, instance = found
-    return instance.end, instance.start, number

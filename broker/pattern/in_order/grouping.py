@@ -12,23 +12,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from broker.pattern.in_order.asking import all_hold, beyond, number_of
+from broker.pattern.in_order.asking import all_hold, beyond
 from broker.pattern.in_order.events import SECOND, Candidate, Event, Key
 from broker.pattern.in_order.group_forms import Grouping
-from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, first_in, keys_in
-from broker.pattern.in_order.run_checks import NOTHING, Checks, Sum
+from broker.pattern.in_order.run_checks import NOTHING, Checks, Sums, added
+from broker.pattern.in_order.run_forms import slots_of
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import (
     Instance,
-    Part,
+    OfGroups,
     Row,
     Tuples,
     common,
     due_beyond,
     due_from,
-    of_row,
 )
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
@@ -45,9 +44,7 @@ class _Begun:
 
     __slots__ = ("at", "keys", "last", "number", "of", "row", "sums", "taken", "tuples")
 
-    def __init__(
-        self, of: _Between, row: Row, number: int, last: int, sums: tuple[Sum, ...]
-    ) -> None:
+    def __init__(self, of: _Between, row: Row, number: int, last: int, sums: Sums) -> None:
         self.of = of
         self.row = row
         self.number = number
@@ -150,6 +147,9 @@ class Groups(Owned[_Between]):
         self._first = [checks.first(each) for each in form.first]
         self._texts = checks.texts[_ELEMENT]
         self._nothing = (NOTHING,) * len(self._texts)
+        self._whole = (*form.paired.rest, *form.whole)
+        """What is asked of a match."""
+        self._slots = slots_of(form.places)
         self._deadlines: list[_Deadline] = []
         """Where the group stands at the end."""
 
@@ -185,6 +185,7 @@ class Groups(Owned[_Between]):
         if part is None:
             part = self.open(owner, key, _Between())
         begun = _Begun(part, row, arrival, form.last(row), self._nothing)
+        begun.at = len(part.rows)  # what comes later does not end before it
         part.begun.append(begun)
         if form.right is None:
             heappush(self._deadlines, (due_beyond(begun.last), arrival, owner, key, begun))
@@ -253,38 +254,40 @@ class Groups(Owned[_Between]):
 
     def _extend(self, rows: list[Row], begun: _Begun, behind: Row | None) -> None:
         """Take the elements that end before a document starts; None: all of them."""
+        at, stop = begun.at, len(rows)
+        if behind is not None and stop and rows[-1].end >= behind.start:
+            stop = bisect_left(rows, behind.start, key=_end)
+        if at >= stop:
+            return
+        self._spending.spend(stop - at)
+        begun.at = stop
         form, each, texts = self._form, self._each, self._texts
-        left, at = begun.row, begun.at
-        start = FOR_EVER if behind is None else behind.start
-        around = (left, None, behind)
-        spend, runs = self._spending.spend, form.group.most is not None
-        while at < len(rows):
-            row = rows[at]
-            if row.end >= start:
-                break
-            at += 1
-            spend()
-            if row.start <= left.end or row.end - left.start > form.window:
+        left, keys, taken, sums = begun.row, begun.keys, begun.taken, begun.sums
+        end, last = left.end, left.start + form.window
+        runs = form.group.most is not None
+        for row in rows[at:stop]:
+            if row.start <= end or row.end > last:
                 continue
-            if _is_there(begun, row) if runs else row.key in begun.keys:
+            if _is_there(begun, row) if runs else row.key in keys:
                 continue
             both = None if begun.tuples is None else common(begun.tuples, row.tuples)
             if both is not None and not both:
                 continue
-            taken, sums = begun.taken, begun.sums
-            before = {_ELEMENT: taken}
-            if not all(holds(around, before, sums, row) for holds in each):
-                continue
-            if not taken and self._first:
-                first = {_ELEMENT: (row,)}
-                if not all(holds(around, first, sums, row) for holds in self._first):
-                    continue
-            begun.taken, begun.tuples = (*taken, row), begun.tuples if runs else both
-            begun.keys.add(row.key)
-            if texts:
-                added = [number_of(row.values[text][0]) for text in texts]
-                begun.sums = tuple(map(Sum.plus, sums, added))
-        begun.at = at
+            filled = (left, taken, behind)
+            for holds in each:
+                if not holds(filled, sums, row):
+                    break
+            else:
+                if taken or self._begins(left, row, behind):
+                    taken = begun.taken = (*taken, row)
+                    keys.add(row.key)
+                    sums = begun.sums = added(sums, texts, row) if texts else sums
+                    begun.tuples = begun.tuples if runs else both
+
+    def _begins(self, left: Row, row: Row, behind: Row | None) -> bool:
+        """Whether a group may begin with an element."""
+        filled = (left, (row,), behind)
+        return not self._first or all(holds(filled, (), row) for holds in self._first)
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, if it is one."""
@@ -292,28 +295,21 @@ class Groups(Owned[_Between]):
         left: Row = candidate[2]
         taken: tuple[Row, ...] = candidate[3]
         right: Row | None = candidate[4]
-        single = dict.fromkeys(left.nodes, left)
-        end, last, due = candidate[5], (taken[-1] if taken else left).end, due_beyond(candidate[5])
-        if right is not None:
-            single.update(dict.fromkeys(right.nodes, right))
-            last, due = right.end, due_from(right.start)
-        several = dict.fromkeys(form.element.variables, taken)
-        length = end - left.start
-        if form.paired.rest or form.whole:
-            scope = Scope(single, several, length=length)
-            if not all_hold((*form.paired.rest, *form.whole), scope):
-                return None
-        elements = tuple([of_row(form.element.slot, row) for row in taken])
-        parts: dict[int, Part] = {form.left.slot: left, form.group.slot: elements}
-        keys = {left.key, *[row.key for row in taken]}
+        start, end = left.start, candidate[5]
         tuples = agreed((left, *taken)) if form.partitioned else None
-        if right is not None:
-            assert form.right is not None
-            parts[form.right.slot] = right
-            keys.add(right.key)
+        if right is None:
+            last = (taken[-1] if taken else left).end
+            filled: tuple[Row | tuple[Row, ...], ...] = (left, taken)
+            made = OfGroups(self._slots, filled, due_beyond(end), tuples, (start, end, last))
+        else:
             tuples = common(tuples, right.tuples)
-        times = (left.start, end, left.start, last, due)
-        return Instance(*times, parts, frozenset(keys), tuples, single, several)
+            times = (start, end, right.end)
+            made = OfGroups(self._slots, (left, taken, right), due_from(right.start), tuples, times)
+        if self._whole:
+            scope = Scope(made.single, made.several, length=end - start)
+            if not all_hold(self._whole, scope):
+                return None
+        return made
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ before it, of which sums are kept. Everything else is asked of a scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import inf, isinf, nan
-from typing import Any, NamedTuple
+from typing import Any
 
 from broker.pattern.equalities import pair_of
 from broker.pattern.in_order.asking import number_of, relational
@@ -20,60 +20,63 @@ from broker.pattern.values import Scope, path_text
 from xscl import ast
 from xscl.functions.table import arithmetic
 
-Rows = tuple[Row | None, ...]
-"""The documents of single items, by item as far as they are taken; None for a group."""
+Filled = tuple[Any, ...]
+"""The documents of items as far as they are taken: one of each, and of a group those of its
+elements."""
 
-Elements = Mapping[int, tuple[Row, ...]]
-"""The documents of groups by item."""
+Sum = tuple[int, "int | Fraction | float", float, float]
+"""The numbers of elements: how many, their exact sum, the least and the greatest one."""
 
-
-class Sum(NamedTuple):
-    """The numbers of elements: how many, their exact sum, the least and the greatest one."""
-
-    size: int = 0
-    exact: int | Fraction | float = 0
-    least: float = inf
-    greatest: float = -inf
-
-    def plus(self, number: float) -> Sum:
-        """With another number; what is none is left out."""
-        if number != number:
-            return self
-        size, exact, least, greatest = self
-        if isinf(number):
-            exact = float(exact) + number if isinstance(exact, float) else number
-        elif number.is_integer():
-            exact += int(number)
-        elif not isinstance(exact, float):
-            exact += Fraction(number)
-        return Sum(
-            size + 1,
-            exact,
-            number if number < least else least,
-            number if number > greatest else greatest,
-        )
-
-    @property
-    def total(self) -> float:
-        """The sum, rounded once."""
-        try:
-            return float(self.exact)
-        except OverflowError:
-            return inf if self.exact > 0 else -inf
+NOTHING: Sum = (0, 0, inf, -inf)
 
 
-NOTHING = Sum()
+def plus(known: Sum, number: float) -> Sum:
+    """With another number; what is none is left out."""
+    if number != number:
+        return known
+    size, exact, least, greatest = known
+    if isinf(number):
+        exact = float(exact) + number if isinstance(exact, float) else number
+    elif number.is_integer():
+        exact += int(number)
+    elif not isinstance(exact, float):
+        exact += Fraction(number)
+    return (
+        size + 1,
+        exact,
+        number if number < least else least,
+        number if number > greatest else greatest,
+    )
 
-Sums = Sequence[Sum]
+
+def total_of(known: Sum) -> float:
+    """The sum, rounded once."""
+    try:
+        return float(known[1])
+    except OverflowError:
+        return inf if known[1] > 0 else -inf
+
+
+Sums = tuple[Sum, ...]
 """Of the elements of a group, for each path of which a number is asked."""
 
-Whole = Callable[[Rows, Elements], bool]
+
+def added(sums: Sums, texts: Sequence[str], row: Row) -> Sums:
+    """The same with another element."""
+    if len(texts) == 1:
+        return (plus(sums[0], number_of(row.values[texts[0]][0])),)
+    numbers = [number_of(row.values[text][0]) for text in texts]
+    return tuple(map(plus, sums, numbers))
+
+
+Whole = Callable[[Filled], bool]
 """Whether a conjunct about a run holds."""
 
-Check = Callable[[Rows, Elements, Sums, Any], bool]
-"""Whether a conjunct about an element holds, given with those before it."""
+Check = Callable[[Filled, Sums, Any], bool]
+"""Whether a conjunct about an element holds, given with those before it, for which there is a place
+in what is filled."""
 
-_Side = Callable[[Rows, Elements, Sums, Any], float | None]
+_Side = Callable[[Filled, Sums, Any], float | None]
 """A number; None: what has none is not asked. A document that is only taken now comes last."""
 
 
@@ -99,9 +102,9 @@ class Checks:
             left, right = self._single(one), self._single(other)
             if left is not None and right is not None:
                 compared = _compared(left, op, right)
-                return lambda rows, elements: compared(rows, elements, (), None)
+                return lambda filled: compared(filled, (), None)
         holds = each.holds
-        return lambda rows, elements: holds(self._scope(rows, elements))
+        return lambda filled: holds(self._scope(filled))
 
     def _equal(self, each: Conjunct) -> Whole | None:
         """An equality of two variables of single documents."""
@@ -112,8 +115,8 @@ class Checks:
         if any(self._places[at].group is not None for at in (one, other)):
             return None
 
-        def equal(rows: Rows, _: Elements) -> bool:
-            return bool(rows[one].values[a][0] == rows[other].values[b][0])  # type: ignore[union-attr]
+        def equal(filled: Filled) -> bool:
+            return bool(filled[one].values[a][0] == filled[other].values[b][0])
 
         return equal
 
@@ -121,25 +124,25 @@ class Checks:
         """A number of single documents that are taken."""
         match expr:
             case ast.Number(value=value):
-                return lambda rows, elements, sums, row: value
+                return lambda filled, sums, row: value
             case ast.Path(variable=name, steps=()) if name in self._place:
                 at, text = self._place[name], path_text(expr)
                 if self._places[at].group is not None:
                     return None
-                return lambda rows, elements, sums, row: number_of(rows[at].values[text][0])  # type: ignore[union-attr]
+                return lambda filled, sums, row: number_of(filled[at].values[text][0])
             case ast.Arithmetic():
                 return _arithmetic(expr, self._single(expr.left), self._single(expr.right))
         return None
 
-    def _scope(self, rows: Rows, elements: Elements) -> Scope:
+    def _scope(self, filled: Filled) -> Scope:
         single: dict[str, Row] = {}
         several: dict[str, Sequence[Row | None]] = {}
         for at, place in enumerate(self._places):
             if place.group is not None:
-                several.update(dict.fromkeys(place.leaf.variables, elements.get(at, ())))
-            elif at < len(rows):
-                row = rows[at]
-                assert row is not None
+                own: Sequence[Row] = filled[at] if at < len(filled) else ()
+                several.update(dict.fromkeys(place.leaf.variables, own))
+            elif at < len(filled):
+                row: Row = filled[at]
                 single.update(dict.fromkeys(place.leaf.variables, row))
         return Scope(single, several)
 
@@ -162,8 +165,8 @@ class Checks:
         """The same where sums are not known."""
         own, holds = self._places[at].leaf.variables, each.holds
 
-        def check(rows: Rows, elements: Elements, _: Sums, row: Row) -> bool:
-            scope = self._scope(rows, elements)
+        def check(filled: Filled, _: Sums, row: Row) -> bool:
+            scope = self._scope(filled)
             scope.current = dict.fromkeys(own, row)
             return holds(scope)
 
@@ -172,7 +175,7 @@ class Checks:
     def first(self, each: Conjunct) -> Check:
         """A conjunct about the first element of a group, which is the only one there."""
         holds = each.holds
-        return lambda rows, elements, sums, row: holds(self._scope(rows, elements))
+        return lambda filled, sums, row: holds(self._scope(filled))
 
     def _side(self, at: int, expr: ast.Expr) -> _Side | None:
         """A number of an element, of those before it, or of earlier single documents."""
@@ -180,7 +183,7 @@ class Checks:
         match expr:
             case ast.Path(variable=name, steps=()) if name in own:
                 text = path_text(expr)
-                return lambda rows, elements, sums, row: number_of(row.values[text][0])
+                return lambda filled, sums, row: number_of(row.values[text][0])
             case ast.Arithmetic():
                 return _arithmetic(expr, self._side(at, expr.left), self._side(at, expr.right))
             case ast.Call(args=(ast.Path(variable=name, steps=()) as path,)) if name in own:
@@ -190,19 +193,19 @@ class Checks:
     def _before(self, at: int, function: str, text: str) -> _Side | None:
         match function:
             case "count":
-                return lambda rows, elements, sums, row: float(len(elements.get(at, ())))
+                return lambda filled, sums, row: float(len(filled[at]))
             case "prev" | "first":
                 place = 0 if function == "first" else -1
 
-                def node(_: Rows, elements: Elements, *__: object) -> float | None:
-                    before = elements.get(at)
+                def node(filled: Filled, *_: object) -> float | None:
+                    before = filled[at]
                     return number_of(before[place].values[text][0]) if before else None
 
                 return node
             case "last":
 
-                def last(_: Rows, elements: Elements, *__: object) -> float:
-                    before = elements.get(at)
+                def last(filled: Filled, *_: object) -> float:
+                    before = filled[at]
                     return number_of(before[-1].values[text][0]) if before else nan
 
                 return last
@@ -216,17 +219,20 @@ class Checks:
             texts.append(text)
         own = texts.index(text)
         if function == "sum":
-            return lambda rows, elements, sums, row: sums[own].total
+            return lambda filled, sums, row: total_of(sums[own])
+        if function == "avg":
+            return lambda filled, sums, row: _average(sums[own])
+        place = 2 if function == "min" else 3
 
-        def side(_: Rows, __: Elements, sums: Sums, ___: Any) -> float | None:
+        def extreme(_: Filled, sums: Sums, __: Any) -> float | None:
             found = sums[own]
-            if not found.size:
-                return None
-            if function == "avg":
-                return found.total / found.size
-            return found.least if function == "min" else found.greatest
+            return float(found[place]) if found[0] else None
 
-        return side
+        return extreme
+
+
+def _average(known: Sum) -> float | None:
+    return total_of(known) / known[0] if known[0] else None
 
 
 def _both_ways(pair: tuple[str, str] | None) -> Sequence[tuple[str, str]]:
@@ -234,8 +240,8 @@ def _both_ways(pair: tuple[str, str] | None) -> Sequence[tuple[str, str]]:
 
 
 def _tied(text: str, at: int, other: str) -> Check:
-    def tied(rows: Rows, _: Elements, __: Sums, row: Row) -> bool:
-        return bool(row.values[text][0] == rows[at].values[other][0])  # type: ignore[union-attr]
+    def tied(filled: Filled, _: Sums, row: Row) -> bool:
+        return bool(row.values[text][0] == filled[at].values[other][0])
 
     return tied
 
@@ -244,20 +250,22 @@ def _arithmetic(expr: ast.Arithmetic, left: _Side | None, right: _Side | None) -
     if left is None or right is None:
         return None
 
-    def side(rows: Rows, elements: Elements, sums: Sums, row: Any) -> float | None:
-        a, b = left(rows, elements, sums, row), right(rows, elements, sums, row)
+    def side(filled: Filled, sums: Sums, row: Any) -> float | None:
+        a, b = left(filled, sums, row), right(filled, sums, row)
         return None if a is None or b is None else arithmetic(expr.op, a, b)
 
     return side
 
 
 def _compared(left: _Side, op: str, right: _Side) -> Check:
-    least, inclusive = op in (">", ">="), op in ("<=", ">=")
+    if op in ("<", "<="):
+        left, right = right, left
+    inclusive = op in ("<=", ">=")
 
-    def check(rows: Rows, elements: Elements, sums: Sums, row: Any) -> bool:
-        a, b = left(rows, elements, sums, row), right(rows, elements, sums, row)
+    def check(filled: Filled, sums: Sums, row: Any) -> bool:
+        a, b = left(filled, sums, row), right(filled, sums, row)
         if a is None or b is None:
             return True
-        return (a > b if least else a < b) or (inclusive and a == b)
+        return a > b or (inclusive and a == b)
 
     return check

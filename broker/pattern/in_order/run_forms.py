@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.instances import Filled
 from broker.pattern.plan import Conjunct, Group, Item, Leaf, Ordered, Plan, Tree, Unit, Window
 
 
@@ -107,6 +108,16 @@ def _leaf(item: Item | Tree) -> Leaf | None:
         return item
     found = block_of(item) if isinstance(item, Group) else None
     return None if found is None or found.conjuncts else found
+
+
+def slots_of(places: Sequence[Place]) -> list[Filled]:
+    """What is filled by the documents of items."""
+    found: list[Filled] = []
+    for place in places:
+        leaf, group = place.leaf, place.group
+        slots = (leaf.slot, -1) if group is None else (group.slot, leaf.slot)
+        found.append((*slots, leaf.variables))
+    return found
 
 
 def block_of(group: Group) -> Leaf | None:

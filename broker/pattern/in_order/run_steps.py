@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from broker.pattern.in_order.asking import number_of
 from broker.pattern.in_order.run_checks import (
     NOTHING,
     Check,
     Checks,
-    Elements,
-    Rows,
-    Sum,
+    Filled,
+    Sums,
     Whole,
+    added,
 )
 from broker.pattern.in_order.run_forms import Running, Timed
 from broker.pattern.instances import Row
@@ -32,27 +30,45 @@ def feed(fed: Fed, at: int, doc: int) -> Fed:
     return (doc, (fed[1] if fed[0] == doc else 0) | 1 << at)
 
 
-@dataclass(slots=True, eq=False)
 class Run:
     """`at` is the item that it awaits, or the group that it is in; `level` is the last item for
-    which it took a document, so that what was asked then is not asked again. `rows` and `elements`
-    are its documents, `sums` those of its groups, by item. It started at `start`, its last document
+    which it took a document, so that what was asked then is not asked again. `filled` are its
+    documents, `sums` those of the group that it is in. It started at `start`, its last document
     ended at `end`, and it is `closed` for all that end after that time. `fed` is the
     document that it took last for an element, and for which items."""
 
-    at: int
-    level: int
-    rows: Rows
-    elements: Elements
-    sums: Mapping[int, tuple[Sum, ...]]
-    keys: frozenset[int]
-    start: int
-    end: int
-    closed: int | None = None
-    fed: Fed = (0, 0)
+    __slots__ = ("at", "closed", "end", "fed", "filled", "level", "start", "sums")
+
+    def __init__(
+        self, at: int, level: int, filled: Filled, sums: Sums, start: int, end: int
+    ) -> None:
+        self.at = at
+        self.level = level
+        self.filled = filled
+        self.sums = sums
+        self.start = start
+        self.end = end
+        self.closed: int | None = None
+        self.fed: Fed = (0, 0)
+
+    def size(self, at: int) -> int:
+        """How many elements it has in a group."""
+        return len(self.filled[at]) if at < len(self.filled) else 0
+
+    def rows(self) -> Iterator[Row]:
+        """Its documents."""
+        for one in self.filled:
+            if isinstance(one, Row):
+                yield one
+            else:
+                yield from one
+
+    def has(self, key: int) -> bool:
+        """Whether a document is there, whichever version of it."""
+        return any(row.key == key for row in self.rows())
 
 
-NEW = Run(0, -1, (), {}, {}, frozenset(), 0, 0)
+NEW = Run(0, -1, (), (), 0, 0)
 """What has taken nothing yet."""
 
 _Between = tuple[list[Whole], list[tuple[int, Check]], list[tuple[int, Check]]]
@@ -114,13 +130,13 @@ class Steps:
             return False
         while now < at:
             place = self._places[now]
-            if place.group is None or len(run.elements.get(now, ())) < place.least:
+            if place.group is None or run.size(now) < place.least:
                 return False
             now += 1
         return self._places[at].group is None or self._has_room(run, at)
 
     def _has_room(self, run: Run, at: int) -> bool:
-        return len(run.elements.get(at, ())) < self._places[at].most
+        return run.size(at) < self._places[at].most
 
     def awaits(self, run: Run) -> Iterator[int]:
         """The items for which a run may take a document."""
@@ -131,7 +147,7 @@ class Steps:
                 return
             if self._has_room(run, at):
                 yield at
-            if len(run.elements.get(at, ())) < place.least:
+            if run.size(at) < place.least:
                 return
 
     def grows(self, run: Run) -> int | None:
@@ -146,7 +162,7 @@ class Steps:
         at, places = run.at, self._places
         if at < len(places):
             place = places[at]
-            if len(run.elements.get(at, ())) < place.least or not self._rest[at + 1]:
+            if run.size(at) < place.least or not self._rest[at + 1]:
                 return False
         checks = self._asked[run.level + 1][len(places)]
         return checks is None or _holds(run, checks)
@@ -154,28 +170,30 @@ class Steps:
     def taken(self, run: Run, at: int, row: Row) -> Run | None:
         """The run with one more document for an item; None where that is not allowed."""
         limit, group, each, first, texts = self._of[at]
-        level, end, rows, elements, sums = run.level, row.end, run.rows, run.elements, run.sums
+        level, end, filled = run.level, row.end, run.filled
         start = row.start if level < 0 else run.start
         if end - start > limit:
             return None
+        if len(filled) < at:
+            filled = (*filled, *((),) * (at - len(filled)))
         if not group:
-            rows = (*rows, row) if at == len(rows) else (*rows, *(None,) * (at - len(rows)), row)
-            found = Run(at + 1, at, rows, elements, sums, run.keys | {row.key}, start, end)
+            found = Run(at + 1, at, (*filled, row), (), start, end)
         else:
-            before = elements.get(at, ())
-            own = sums.get(at) or self._nothing[at]
+            sums = run.sums
+            if len(filled) == at:
+                filled, sums = (*filled, ()), self._nothing[at]
             for holds in each:
-                if not holds(rows, elements, own, row):
+                if not holds(filled, sums, row):
                     return None
-            elements = {**elements, at: (*before, row)}
+            before = filled[at]
+            filled = (*filled[:at], (*before, row))
             if first and not before:
                 for holds in first:
-                    if not holds(rows, elements, (), row):
+                    if not holds(filled, (), row):
                         return None
             if texts:
-                added = [number_of(row.values[text][0]) for text in texts]
-                sums = {**sums, at: tuple(map(Sum.plus, own, added))}
-            found = Run(at, at, rows, elements, sums, run.keys | {row.key}, start, end)
+                sums = added(sums, texts, row)
+            found = Run(at, at, filled, sums, start, end)
         checks = self._asked[level + 1][at]
         return found if checks is None or _holds(found, checks) else None
 
@@ -196,18 +214,18 @@ class Steps:
 
 def _holds(run: Run, checks: _Between) -> bool:
     whole, late, first = checks
-    rows, elements = run.rows, run.elements
+    filled = run.filled
     for holds_whole in whole:
-        if not holds_whole(rows, elements):
+        if not holds_whole(filled):
             return False
     for at, holds in late:
-        own = elements.get(at, ())
+        own = filled[at] if at < len(filled) else ()
         for number, row in enumerate(own):
-            if not holds(rows, {**elements, at: own[:number]}, (), row):
+            if not holds((*filled[:at], own[:number], *filled[at + 1 :]), (), row):
                 return False
     for at, holds in first:
-        own = elements.get(at, ())
-        if own and not holds(rows, {**elements, at: own[:1]}, (), own[0]):
+        own = filled[at] if at < len(filled) else ()
+        if own and not holds((*filled[:at], own[:1], *filled[at + 1 :]), (), own[0]):
             return False
     return True
 

@@ -8,16 +8,16 @@ of all queries there, and touches no query that has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any
 
 from broker.pattern.in_order.events import ALL, Candidate, Event, Key
 from broker.pattern.in_order.owned import Owned
-from broker.pattern.in_order.run_forms import Running
+from broker.pattern.in_order.run_forms import Running, slots_of
 from broker.pattern.in_order.run_steps import NEW, Fed, Run, Steps, feed, is_fed
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Part, Row, due_from, of_row
+from broker.pattern.instances import Instance, OfGroups, Row, due_from
 from broker.pattern.trying import TooMuch
 from xscl.interruption import PENDING, check
 
@@ -27,16 +27,30 @@ _Partition = tuple[str, ...] | None
 class Live:
     """The runs of one query in one partition, by the items that they await; with contiguity all of
     them are under 0. Closed ones are dropped when they are met again. `begun` is the document with
-    which runs began last in groups, as `fed` of a run."""
+    which runs began last in groups, as `fed` of a run. `seen` are the documents that runs have
+    taken, or more: by their keys the version that was the first."""
 
-    __slots__ = ("begun", "lanes")
+    __slots__ = ("begun", "lanes", "seen")
 
     def __init__(self) -> None:
         self.begun: Fed = (0, 0)
         self.lanes: dict[int, list[Run]] = {}
+        self.seen: dict[int, int] = {}
 
     def __bool__(self) -> bool:
         return any(self.lanes.values())
+
+    def expire(self, alive: Callable[[Run], bool]) -> None:
+        """Drop the runs that can take nothing any more."""
+        for at, runs in self.lanes.items():
+            self.lanes[at] = [run for run in runs if alive(run)]
+        if len(self.seen) > _FEW:
+            runs = [run for lane in self.lanes.values() for run in lane]
+            self.seen = {row.key: row.doc for run in runs for row in run.rows()}
+
+
+_FEW = 16
+"""So many documents need not be forgotten."""
 
 
 class Runs(Owned[Live]):
@@ -53,6 +67,7 @@ class Runs(Owned[Live]):
         self._open: dict[_Partition, dict[Key, Live]] = {}
         """With contiguity, the runs that are not closed, by what closes them."""
         self._steps = Steps(form)
+        self._slots = slots_of(form.places)
 
     # -- documents ---------------------------------------------------------------------------------
 
@@ -84,54 +99,71 @@ class Runs(Owned[Live]):
         self, owner: int, one: _Partition, at: int, time: int, row: Row, found: list[Candidate]
     ) -> None:
         """A document comes that a query may take for an item."""
-        key = (owner, one)
+        key, steps, contiguous = (owner, one), self._steps, self._contiguous
         live = self.parts.get(key)
         made: list[Run] = []
-        once, doc = self._steps.once[at], row.doc
-        has_begun = once and live is not None and is_fed(live.begun, at, doc)
-        if self._steps.begins[at] and not has_begun:
-            run = self._steps.taken(NEW, at, row)
-            if run is not None:
-                made.append(run)
-                if live is None:
-                    live = self.open(owner, key, Live())
-                if once:
-                    live.begun = feed(live.begun, at, doc)
-        lane = 0 if self._contiguous else at
-        runs = None if live is None else live.lanes.get(lane)
-        if live is not None and runs:
-            live.lanes[lane] = self._step(runs, at, time, row, made)
-        if live is None or not made:
+        if steps.begins[at]:
+            live = self._begin(live, key, at, row, made)
+        if live is None:
             return
+        lane = 0 if contiguous else at
+        runs = live.lanes.get(lane)
+        if runs:
+            self._step(live, lane, at, time, row, made)
+        if not made:
+            return
+        live.seen.setdefault(row.key, row.doc)
         for run in made:
-            if self._steps.ends(run):
+            if steps.ends(run):
                 self._number += 1
                 found.append((owner, self._number, run, one))
-            self._add(live, run)
-        if self._contiguous:
+            for to in (0,) if contiguous else steps.awaits(run):
+                lanes = live.lanes.get(to)
+                if lanes is None:
+                    live.lanes[to] = [run]
+                else:
+                    lanes.append(run)
+        if contiguous:
             self._note(key, live)
+
+    def _begin(
+        self, live: Live | None, key: Key, at: int, row: Row, made: list[Run]
+    ) -> Live | None:
+        """Make a run that begins with a document for an item."""
+        steps, once, doc = self._steps, self._steps.once[at], row.doc
+        if once and live is not None and is_fed(live.begun, at, doc):
+            return live
+        run = steps.taken(NEW, at, row)
+        if run is None:
+            return live
+        made.append(run)
+        if live is None:
+            live = self.open(key[0], key, Live())
+        if once:
+            live.begun = feed(live.begun, at, doc)
+        return live
 
     def _note(self, key: Key, live: Live) -> None:
         """Note that there are runs which are not closed."""
         self._open.setdefault(key[1] if self._by_partition else None, {})[key] = live
 
-    def _step(self, runs: list[Run], at: int, time: int, row: Row, made: list[Run]) -> list[Run]:
-        """Let runs take a document for an item. Returns those that may take more."""
-        steps, contiguous, start = self._steps, self._contiguous, row.start
-        limit = steps.last[-1] if contiguous else steps.last[at]
-        spend, key = self._spending.spend, row.key
-        once, doc = steps.once[at], row.doc
-        kept: list[Run] = []
+    def _step(self, live: Live, lane: int, at: int, time: int, row: Row, made: list[Run]) -> None:
+        """Let runs take a document for an item, and keep those that may take more."""
+        steps, contiguous, start, runs = self._steps, self._contiguous, row.start, live.lanes[lane]
+        since = time - (steps.last[-1] if contiguous else steps.last[at])
+        spending, once, doc = self._spending, steps.once[at], row.doc
+        again = live.seen.get(row.key, doc) != doc
+        gone = False
         for run in runs:
             closed = run.closed
-            if (closed is not None and closed < time) or time - run.start > limit:
+            if (closed is not None and closed < time) or run.start < since:
+                gone = True
                 continue
-            kept.append(run)
-            if start <= run.end or key in run.keys or (once and is_fed(run.fed, at, doc)):
+            if start <= run.end or (once and is_fed(run.fed, at, doc)):
                 continue
-            if contiguous and not steps.reaches(run, at):
+            if (contiguous and not steps.reaches(run, at)) or (again and run.has(row.key)):
                 continue
-            spend()
+            spending.spend()
             taken = steps.taken(run, at, row)
             if taken is None:
                 continue
@@ -142,14 +174,12 @@ class Runs(Owned[Live]):
                 growing = steps.grows(run)
                 if growing is None or growing == at:
                     run.closed = time
-        return kept
-
-    def _add(self, live: Live, run: Run) -> None:
-        if self._contiguous:
-            live.lanes.setdefault(0, []).append(run)
-            return
-        for at in self._steps.awaits(run):
-            live.lanes.setdefault(at, []).append(run)
+        if gone:
+            live.lanes[lane] = [
+                run
+                for run in runs
+                if (run.closed is None or run.closed >= time) and run.start >= since
+            ]
 
     def _close(self, one: _Partition, owner: int, row: Row) -> None:
         """A document comes that no run may skip: of one query, or of all."""
@@ -178,38 +208,23 @@ class Runs(Owned[Live]):
         """The match that a candidate is."""
         run: Run = candidate[2]
         one: _Partition = candidate[3]
-        parts: dict[int, Part] = {}
-        single: dict[str, Row] = {}
-        several: dict[str, tuple[Row | None, ...]] = {}
-        for at, place in enumerate(self._form.places):
-            leaf = place.leaf
-            if place.group is None:
-                row = run.rows[at]
-                assert row is not None
-                parts[leaf.slot] = row
-                single.update(dict.fromkeys(leaf.variables, row))
-            else:
-                rows = run.elements.get(at, ())
-                parts[place.group.slot] = tuple([of_row(leaf.slot, each) for each in rows])
-                several.update(dict.fromkeys(leaf.variables, rows))
-        return Instance(
-            *(run.start, run.end, run.start, run.end, due_from(run.end)),
-            *(parts, run.keys, None if one is None else frozenset([one]), single, several),
-        )
+        absent = ((),) * (len(self._slots) - len(run.filled))
+        tuples = None if one is None else frozenset([one])
+        times = (run.start, run.end, run.end)
+        filled = (*run.filled, *absent)
+        return OfGroups(self._slots, filled, due_from(run.end), tuples, times)
 
     # -- time --------------------------------------------------------------------------------------
 
     def expire(self, watermark: int) -> None:
         """Drop the runs that can take nothing any more."""
-        limit = self._steps.last[-1]
+        since = watermark - self._steps.last[-1]
+
+        def alive(run: Run) -> bool:
+            return run.start >= since and (run.closed is None or run.closed >= watermark)
+
         for live in self.parts.values():
-            for at, runs in live.lanes.items():
-                live.lanes[at] = [
-                    run
-                    for run in runs
-                    if run.start + limit >= watermark
-                    and (run.closed is None or run.closed >= watermark)
-                ]
+            live.expire(alive)
         self.sweep()
         for one, known in [*self._open.items()]:
             left = {key: live for key, live in known.items() if self.parts.get(key) is live}
@@ -232,7 +247,7 @@ class Runs(Owned[Live]):
 
     def copied(self, part: Live) -> Live:
         found = Live()
-        found.begun = part.begun
+        found.begun, found.seen = part.begun, {**part.seen}
         twins = {id(run): copy(run) for runs in part.lanes.values() for run in runs}
         found.lanes = {at: [twins[id(run)] for run in runs] for at, runs in part.lanes.items()}
         return found

@@ -14,7 +14,7 @@ from typing import Any
 
 from broker.pattern.in_order.asleep import Asleep
 from broker.pattern.in_order.channels import Channel, Offered
-from broker.pattern.in_order.distinct import distinct, undecided
+from broker.pattern.in_order.distinct import Found, distinct, undecided
 from broker.pattern.in_order.events import ALL, Candidate, Event
 from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.prefixes import is_prefix
@@ -22,7 +22,7 @@ from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_from
 from broker.pattern.keeping import Keeping, Known, News, looks_at_several
-from broker.pattern.published import Decided, Published
+from broker.pattern.published import Published
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.trying import TooMuch
 
@@ -210,8 +210,7 @@ class Together:
         made, keeping = self._made(found), self._keeping
         answer: Answer = {}
         if keeping is None:
-            for owner, decided in made.items():
-                answer[owner] = [Published(each.instance, each.nodes) for each in decided]
+            answer.update(made)
         else:
             for owner, decided in made.items():
                 keeping.add(owner, decided)
@@ -221,9 +220,9 @@ class Together:
         answer.update(dict.fromkeys(each for each in self._matcher.over if not is_prefix(each)))
         return answer
 
-    def _made(self, found: Iterable[Candidate]) -> dict[int, list[Decided]]:
+    def _made(self, found: Iterable[Candidate]) -> dict[int, list[Published]]:
         """The matches that candidates are, by query, in order."""
-        made: dict[int, list[tuple[int, Instance]]] = {}
+        made: dict[int, list[Found]] = {}
         build, over = self._matcher.made, self._matcher.over
         for candidate in found:
             owner = candidate[0]
@@ -235,7 +234,10 @@ class Together:
                 over.add(owner)
                 continue
             if instance is not None:
-                made.setdefault(owner, []).append((candidate[1], instance))
+                own = made.get(owner)
+                if own is None:
+                    own = made[owner] = []
+                own.append((instance.end, instance.start, candidate[1], len(own), instance))
         return {
             owner: distinct(self.shared, each) for owner, each in made.items() if owner not in over
         }
