@@ -129,24 +129,6 @@ class Lacking:
         chosen: dict[Item, Instance] = {self.left: of_row(self.left.slot, row)}
         return Timing(self.unit.variants[0], self.within, chosen, {})
 
-    def last(self, row: Row) -> int:
-        """The latest end of what is forbidden after a document."""
-        found = [FOR_EVER] if self.within is None else [row.start + self.within]
-        for window, after in self.windows[1:]:
-            if window is not None and not after:
-                found.append(row.start + window)
-        window, after = self.windows[1]
-        if window is not None and after:
-            found.append(row.end + window)
-        return min(found)
-
-    def until(self, row: Row) -> int:
-        """The latest end of what must come after a document."""
-        found = [FOR_EVER] if self.within is None else [row.start + self.within]
-        if self.right is not None and self.windows[2][0] is not None:
-            found.append(row.start + self.windows[2][0])
-        return min(found)
-
 
 Paired = Following | Iterated | Lacking
 """Forms of what waits and what comes."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from broker.pattern.equalities import classes, pair_of, pairs_of
 from broker.pattern.in_order.asking import Asked, split
-from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.in_order.held import FOR_EVER, least
 from broker.pattern.in_order.run_forms import Place, block_of
 from broker.pattern.instances import Row
-from broker.pattern.plan import Conjunct, Group, Leaf, Ordered, Unit, Window
+from broker.pattern.plan import Conjunct, Group, Leaf, Ordered, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def grouping_of(unit: Unit, tree: Ordered, partitioned: bool) -> Grouping | None
         elements,
         tuple(group.first),
         tuple([c for c in unit.conjuncts if not c.names <= around]),
-        _least(window) if last else _least(window, unit.within),
-        _least(*last, unit.within) if last else _least(window, unit.within),
+        least(window) if last else least(window, unit.within),
+        least(*last, unit.within) if last else least(window, unit.within),
         any(c.names & behind for c in (*elements, *group.first)),
         partitioned,
     )
@@ -102,10 +102,6 @@ def _is_asked_alone(group: Group) -> bool:
 
 def _place(leaf: Leaf, group: Group | None = None) -> Place:
     return Place(leaf, group, 1, 1.0, FOR_EVER, ())
-
-
-def _least(*windows: Window) -> int:
-    return min([FOR_EVER, *[window for window in windows if window is not None]])
 
 
 def _keys(leaves: Sequence[Leaf], unit: Unit, group: Group) -> tuple[str, ...] | None:

@@ -4,59 +4,25 @@ which it satisfies."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from math import inf
 from operator import itemgetter
 from typing import Any
-
-from broker.pattern.instances import Instance, Row, Tuples
 
 FOR_EVER = 1 << 62
 """The `last` of what nothing bounds."""
 
 
-@dataclass(slots=True, eq=False)
-class Held:
-    """What waits for what comes: the document `row`, and the `taken` ones of an iteration with its
-    `computed` values. It ends at `end`; nothing that ends after `last` concerns it.
-
-    `number` is its place in the order of arrival, `key` what it is found by, and `bounds` are the
-    numbers that what comes is compared with, None for one that is not asked. `over` is when it
-    found what it waits for, or was forbidden, which was `by` the document of that key; `again` is
-    when another one forbade it too. Of an iteration `by` is the last document that it went on with.
-    `keys` are those of its documents, where it has taken any, `tuples` what these have in PARTITION
-    BY; `of` is where it waits, and `until` the latest end of a match.
-    """
-
-    row: Row
-    end: int
-    last: int
-    number: int
-    key: float
-    bounds: tuple[float | None, ...] = ()
-    taken: tuple[Instance, ...] = ()
-    computed: Mapping[str, Any] = field(default_factory=dict)
-    keys: frozenset[int] = frozenset()
-    over: int | None = None
-    by: int | None = None
-    again: int | None = None
-    of: Any = None
-    until: int = 0
-    tuples: Tuples = None
-
-    @property
-    def entry(self) -> Entry:
-        """It as it is found by its bound."""
-        return (self.key, self.number, self)
+def least(*windows: int | None) -> int:
+    """The shortest of some windows; `FOR_EVER` if there is none."""
+    return min([FOR_EVER, *[window for window in windows if window is not None]])
 
 
-def key_of(bounds: tuple[float | None, ...]) -> float:
-    """What is found by its bounds: first where nothing is asked, last where it is no number."""
-    found = bounds[0] if bounds else None
-    if found is None:
+def key_of(bound: float | None) -> float:
+    """What is found by its bound: first where nothing is asked, last where it is no number."""
+    if bound is None:
         return -inf
-    return found if found == found else inf
+    return bound if bound == bound else inf
 
 
 Entry = tuple[Any, ...]
@@ -111,6 +77,18 @@ class Waiting:
             del block[place]
             if not block:
                 del self.blocks[at]
+
+    def has(self, entry: Entry) -> bool:
+        """Whether an entry is there."""
+        if not self.blocks:
+            return False
+        block = self.blocks[self._at(entry)]
+        place = bisect_left(block, entry[:2])
+        return place < len(block) and bool(block[place][:2] == entry[:2])
+
+    def keep(self, left: list[Entry]) -> None:
+        """Have these, which are in order, and no others."""
+        self.blocks = [left[n : n + BLOCK] for n in range(0, len(left), BLOCK)]
 
     def below(self, most: tuple[float, ...]) -> list[Entry]:
         """Those before a bound and a number."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from itertools import count
 from math import ceil
 from typing import Any
@@ -12,7 +13,7 @@ from broker.pattern.in_order.asking import all_hold, beyond
 from broker.pattern.in_order.common import Begun, Runs
 from broker.pattern.in_order.events import Candidate, Event, Key
 from broker.pattern.in_order.forms import Iterated
-from broker.pattern.in_order.held import FOR_EVER, Held
+from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, keys_in
 from broker.pattern.in_order.spending import Spending
@@ -187,11 +188,8 @@ class Iterates(Owned["Runs | Apart"]):
         if form.going:
             scope = self._scope(row, taken, computed, {}, 0)
             bounds = tuple([going.state(scope) for going in form.going])
-        return Held(
-            *(row, end, form.last(row), next(self._number), 0.0),
-            *(bounds, taken, computed, keys),
-            tuples=tuples,
-        )
+        last, number = form.last(row), next(self._number)
+        return Held(row, end, last, number, bounds, taken, computed, keys, tuples)
 
     def _scope(
         self,
@@ -305,6 +303,28 @@ class Iterates(Owned["Runs | Apart"]):
         found.fed = {held.number: copy(held) for held in part.fed.values()}
         found.hungry = {held.number: copy(held) for held in part.hungry.values()}
         return found
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """An iteration that shares nothing with others: the document `row`, the `taken` ones, and its
+    `computed` values. It ends at `end`; nothing that ends after `last` concerns it.
+
+    `number` is its place in the order of arrival, `bounds` are the numbers that what comes is
+    compared with, None for one that is not asked. `keys` are those of its documents, `tuples` what
+    these have in PARTITION BY; `by` is the last document that it went on with.
+    """
+
+    row: Row
+    end: int
+    last: int
+    number: int
+    bounds: tuple[float | None, ...]
+    taken: tuple[Instance, ...]
+    computed: Mapping[str, Any]
+    keys: frozenset[int]
+    tuples: Tuples
+    by: int | None = None
 
 
 class Apart:

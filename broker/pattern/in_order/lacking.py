@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from heapq import heappop, heappush
 from math import inf
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from broker.pattern.in_order.asking import Tie, all_hold, beyond
 from broker.pattern.in_order.events import Candidate, Event, Key, tie_of
 from broker.pattern.in_order.forms import Lacking
-from broker.pattern.in_order.held import Held, Waiting, key_of
+from broker.pattern.in_order.held import FOR_EVER, Entry, Waiting, key_of, least
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import keys_in
 from broker.pattern.in_order.spending import Spending
@@ -30,80 +30,64 @@ _ALL = (inf, inf)
 
 
 class _Bucket:
-    """What waits by one value of the tie. `gone` are those that one document has forbidden, `dead`
-    those that more have: they still are matches with what began before, and with the document that
-    forbids it itself, in another version. `by` are the keys of documents that forbade, `latest` is
-    when the last one did."""
+    """What waits by one value of the tie: its bound, its number, the document, the latest end of
+    what is forbidden, that of a match, and all bounds.
 
-    __slots__ = ("by", "dead", "gone", "latest", "waiting")
+    `gone` are those that were forbidden, in the order of these times and with the key of what
+    forbade them: they still are matches with what began by then, and with a later version of that
+    document, for which `by` has them by these keys. `rows` are what came since the first of these
+    times, as other documents may forbid them too."""
+
+    __slots__ = ("by", "gone", "rows", "waiting")
 
     def __init__(self) -> None:
         self.waiting = Waiting()
-        self.gone = Waiting()
-        self.dead: list[Held] = []
-        self.by: set[int | None] = set()
-        self.latest = 0
+        self.gone: list[tuple[int, int, Sequence[Entry]]] = []
+        self.by: dict[int, Sequence[Entry]] = {}
+        self.rows: list[Row] = []
 
     def __bool__(self) -> bool:
-        return bool(self.waiting or self.gone or self.dead)
+        return bool(self.waiting.blocks or self.gone)
 
-    def forbid(self, held: Held, row: Row) -> None:
-        """Note that a document forbids one."""
-        if held.over is None:
-            self.waiting.remove(held.entry)
-            held.over, held.by = row.end, row.key
-            self.gone.add(held.entry)
-            self.by.add(row.key)
-            self.latest = max(self.latest, row.end)
-        elif held.by != row.key:
-            self.gone.remove(held.entry)
-            held.again = row.end
-            self.dead.append(held)
+    def note(self, fed: Sequence[Entry], row: Row) -> None:
+        """Note which ones a document forbade, if any, and that it came."""
+        if fed:
+            self.gone.append((row.end, row.key, fed))
+            self._know(row.key, fed)
+        if self.gone:
+            self.rows.append(row)
 
-    def stands(self, row: Row) -> Iterator[Held]:
-        """Those that nothing forbids with a document at the end."""
-        if self.latest >= row.start or row.key in self.by:
-            for held in (*self.dead, *[entry[2] for entry in self.gone]):
-                over = held.again if held.by == row.key else held.over
-                if over is None or over >= row.start:
-                    yield held
-        yield from [entry[2] for entry in self.waiting]
+    def _know(self, key: int, fed: Sequence[Entry]) -> None:
+        known = self.by.get(key)
+        self.by[key] = fed if known is None else [*known, *fed]
 
     def expire(self, watermark: int) -> None:
         """Drop those that are over."""
-        for waiting in (self.waiting, self.gone):
-            for entry in [*waiting]:
-                if entry[2].until < watermark:
-                    waiting.remove(entry)
-        self.dead = [held for held in self.dead if held.until >= watermark]
-        self.by = {held.by for held in (*[entry[2] for entry in self.gone], *self.dead)}
+        waiting, gone, over = self.waiting, self.gone, 0
+        if waiting.blocks:
+            waiting.keep([each for each in waiting if each[4] >= watermark])
+        while over < len(gone) and all(each[4] < watermark for each in gone[over][2]):
+            over += 1
+        if not over:
+            return
+        del gone[:over]
+        self.by = {}
+        for _, key, fed in gone:
+            self._know(key, fed)
+        del self.rows[: bisect_left(self.rows, gone[0][0], key=_end) if gone else None]
 
     def copy(self) -> _Bucket:
         found = _Bucket()
-        found.by, found.latest = {*self.by}, self.latest
-        for own, waiting in ((found.waiting, self.waiting), (found.gone, self.gone)):
-            for entry in waiting:
-                held = copy(entry[2])
-                held.of = found
-                own.add(held.entry)
-        found.dead = [*self.dead]
+        found.waiting.keep([*self.waiting])
+        found.gone, found.by, found.rows = [*self.gone], {**self.by}, [*self.rows]
         return found
 
-    def find(self, held: Held) -> Held:
-        """The copy of what waits in another bucket."""
-        (found,) = self._twins(held)
-        return found
 
-    def has(self, held: Held) -> bool:
-        """Whether the same waits here, and nothing has forbidden it."""
-        return any(self._twins(held))
-
-    def _twins(self, held: Held) -> list[Held]:
-        key, number, _ = held.entry
-        return [each[2] for each in self.waiting.below((key, inf)) if each[1] == number]
+def _end(row: Row) -> int:
+    return row.end
 
 
-_Deadline = tuple[int, int, int, Key, Held]
+_Deadline = tuple[int, int, int, Key, Entry]
 """Twice the watermark that decides it, its number, its query, its key and what waits."""
 
 
@@ -118,6 +102,17 @@ class Lacks(Owned[_Bucket]):
         """Where the NOT stands at the end."""
         self._tied = tie_of(form, form.asked) is not None
         """Whether one value is that of all three documents."""
+        self._lasts = form.right is None
+        window, after = form.windows[1]
+        self._first = FOR_EVER if window is None or after else window
+        """How long a document may last."""
+        self._after = window if window is not None and after else FOR_EVER
+        """How long after its end something may be forbidden; and after its start:"""
+        self._last = least(form.within, *[each for each, after in form.windows[1:] if not after])
+        self._until = FOR_EVER
+        """How long after its start a match may end."""
+        if form.right is not None:
+            self._until = least(form.within, form.windows[2][0])
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
@@ -148,55 +143,54 @@ class Lacks(Owned[_Bucket]):
                 found += _in_all(several)
 
     def _begin(self, part: _Bucket | None, owner: int, key: Key, arrival: int, row: Row) -> None:
-        form = self._form
-        window, after = form.windows[1]
-        if window is not None and not after and row.end - row.start > window:
+        start, end, held = row.start, row.end, self._form.asked.held
+        if end - start > self._first:
             return
-        bounds = tuple([bound(row) for bound in form.asked.held])
-        held = Held(row, row.end, 0, arrival, key_of(bounds), bounds)
-        if form.right is None:
-            timing = form.timing(row)
-            span = timing.span()
-            if span is None:
-                return
-            held.last = span.end
-            heappush(self._deadlines, (timing.due, arrival, owner, key, held))
-        else:
-            held.last, held.until = form.last(row), form.until(row)
+        bounds = tuple([bound(row) for bound in held]) if held else ()
+        bound = key_of(bounds[0]) if bounds else -inf
         if part is None:
             part = self.open(owner, key, _Bucket())
-        held.of = part
-        part.waiting.add(held.entry)
+        if not self._lasts:
+            last = min(start + self._last, end + self._after)
+            part.waiting.add((bound, arrival, row, last, start + self._until, bounds))
+            return
+        timing = self._form.timing(row)
+        span = timing.span()
+        if span is not None:
+            entry = (bound, arrival, row, span.end, FOR_EVER, bounds)
+            part.waiting.add(entry)
+            heappush(self._deadlines, (timing.due, arrival, owner, key, entry))
 
     def _forbid(self, bucket: _Bucket, row: Row, number: float) -> None:
-        form, asked = self._form, self._form.asked
-        bounds = asked.bounds
-        several = [bound.comes(row) for bound in bounds] if len(bounds) > 1 else [number]
-        most = (number, inf if bounds[0].inclusive else -1) if bounds else _ALL
-        numbers = several if bounds else []
-        end, lasts = row.end, form.right is None
-        for _, _, held in bucket.waiting.below(most):
-            if self._forbids(held, row, numbers):
-                bucket.forbid(held, row)
-            elif held.until < end and not lasts:
-                bucket.waiting.remove(held.entry)  # no match of it can end any more
-        if form.right is None:
-            bucket.gone = Waiting()
-            return
-        for _, _, held in bucket.gone.below(most):
-            if held.by != row.key and self._forbids(held, row, numbers):
-                bucket.forbid(held, row)
-            elif held.until < end:
-                bucket.gone.remove(held.entry)
+        """A document comes that may not come between."""
+        bounds, waiting, end = self._form.asked.bounds, bucket.waiting, row.end
+        fed: list[Entry] = []
+        if waiting.blocks:
+            most = (number, inf if bounds[0].inclusive else -1) if bounds else _ALL
+            below = waiting.below(most)
+            several = [bound.comes(row) for bound in bounds] if len(bounds) > 1 else [number]
+            left = [each for each in below if each[4] >= end]  # of others no match can end any more
+            fed = [each for each in left if self._forbids(each, row, several)]
+            self._spending.spend(len(left))
+            if below and len(fed) == len(left):
+                waiting.take_below(most)
+            else:
+                for entry in below:
+                    if entry[4] < end:
+                        waiting.remove(entry)
+                for entry in fed:
+                    waiting.remove(entry)
+        if not self._lasts:
+            bucket.note(fed, row)
 
-    def _forbids(self, held: Held, row: Row, numbers: Sequence[float]) -> bool:
-        asked = self._form.asked
-        if held.end >= row.start or held.last < row.end or held.row.key == row.key:
+    def _forbids(self, entry: Entry, row: Row, numbers: Sequence[float]) -> bool:
+        left: Row = entry[2]
+        if left.end >= row.start or entry[3] < row.end or left.key == row.key:
             return False
-        self._spending.spend()
-        return beyond(asked.bounds, numbers, held.bounds) and self._tied_by(
-            asked.tie, held.row, row
-        )
+        asked = self._form.asked
+        if asked.bounds and not beyond(asked.bounds, numbers, entry[5]):
+            return False
+        return self._tied_by(asked.tie, left, row)
 
     def _tied_by(self, tie: Tie | None, one: Row, other: Row) -> bool:
         """Whether two documents have the same value where that is not what finds them."""
@@ -204,21 +198,46 @@ class Lacks(Owned[_Bucket]):
             return True
         return bool(one.values[tie.waits][0] == other.values[tie.comes][0])
 
+    def _standing(self, bucket: _Bucket, row: Row) -> Iterable[Entry]:
+        """Those that nothing forbids with a document at the end."""
+        found: list[Entry] = []
+        start = row.start
+        for end, _, fed in reversed(bucket.gone):
+            if end < start:
+                break
+            found += fed
+        by = bucket.by.get(row.key)
+        if by is not None:
+            known = {entry[1] for entry in found}
+            others = [entry for entry in by if entry[1] not in known]
+            found += [each for each in others if not self._is_forbidden(bucket, each, row)]
+        return [*found, *bucket.waiting] if found else bucket.waiting
+
+    def _is_forbidden(self, bucket: _Bucket, entry: Entry, row: Row) -> bool:
+        """Whether other documents forbid what a version of this one forbade."""
+        bounds = self._form.asked.bounds
+        for each in bucket.rows:
+            if each.key != row.key and each.end < row.start:
+                self._spending.spend()
+                if self._forbids(entry, each, [bound.comes(each) for bound in bounds]):
+                    return True
+        return False
+
     def _complete(self, bucket: _Bucket, owner: int, row: Row, found: list[Candidate]) -> None:
-        paired, spending = self._form.paired, self._spending
+        paired, tried = self._form.paired, 0
         numbers = [bound.comes(row) for bound in paired.bounds]
-        start, end = row.start, row.end
-        for held in bucket.stands(row):
-            if held.end >= start or held.until < end:
+        start, end, key = row.start, row.end, row.key
+        for entry in self._standing(bucket, row):
+            left: Row = entry[2]
+            if left.end >= start or entry[4] < end:
                 continue
-            spending.spend()
-            if held.row.key == row.key or not self._tied_by(paired.tie, held.row, row):
+            tried += 1
+            if left.key == key or not self._tied_by(paired.tie, left, row):
                 continue
-            if paired.bounds:
-                own = [bound(held.row) for bound in paired.held]
-                if not beyond(paired.bounds, numbers, own):
-                    continue
-            found.append((owner, held.number, held.row, row, 0, 0))
+            if numbers and not beyond(paired.bounds, numbers, [of(left) for of in paired.held]):
+                continue
+            found.append((owner, entry[1], left, row, 0, 0))
+        self._spending.spend(tried)
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, whether it is asked what waits or not."""
@@ -249,30 +268,34 @@ class Lacks(Owned[_Bucket]):
 
     def _is_over(self, deadline: _Deadline) -> bool:
         """Whether what had this deadline is forbidden, or its query has gone."""
-        _, _, _, key, held = deadline
-        return held.over is not None or self.parts.get(key) is not held.of
+        _, _, _, key, entry = deadline
+        part = self.parts.get(key)
+        return part is None or not part.waiting.has(entry)
 
     def settle(self, watermark: int, found: list[Candidate]) -> None:
         """Add the matches whose deadline is over."""
         while (due := self.due()) is not None and due <= 2 * watermark:
-            _, number, owner, key, held = heappop(self._deadlines)
-            stands = self._stands_in_all(key, held)
-            self.parts[key].waiting.remove(held.entry)
+            _, number, owner, key, entry = heappop(self._deadlines)
+            stands = self._stands_in_all(key, entry)
+            self.parts[key].waiting.remove(entry)
             if stands and owner not in self.over:
-                found.append((owner, number, held.row, None, held.last, due))
+                found.append((owner, number, entry[2], None, entry[3], due))
 
-    def _stands_in_all(self, key: Key, held: Held) -> bool:
+    def _stands_in_all(self, key: Key, entry: Entry) -> bool:
         """Whether a match is to be made of what stands: that of several partitions stands in all of
         them when it is decided in the first one."""
-        if not self._form.partitioned or len(held.row.tuples or ()) == 1:
+        tuples = entry[2].tuples
+        if not self._form.partitioned or len(tuples or ()) == 1:
             return True
-        first, *others = keys_in(key[0], held.row.tuples)
+        first, *others = keys_in(key[0], tuples)
         buckets = [self.parts.get(own) for own in others]
-        return key == first and all(each is not None and each.has(held) for each in buckets)
+        return key == first and all(
+            each is not None and each.waiting.has(entry) for each in buckets
+        )
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can follow any more."""
-        if self._form.right is not None:
+        if not self._lasts:
             for bucket in self.parts.values():
                 bucket.expire(watermark)
         self.sweep()
@@ -280,10 +303,9 @@ class Lacks(Owned[_Bucket]):
     def borrow(self, other: Owned[Any], owner: int) -> None:
         assert isinstance(other, Lacks)
         super().borrow(other, owner)
-        for due, number, of, key, held in other._deadlines:
-            if of == owner and not other._is_over((due, number, of, key, held)):
-                own = self.parts[key].find(held)
-                heappush(self._deadlines, (due, number, of, key, own))
+        for deadline in other._deadlines:
+            if deadline[2] == owner and not other._is_over(deadline):
+                heappush(self._deadlines, deadline)
 
     def copied(self, part: _Bucket) -> _Bucket:
         return part.copy()

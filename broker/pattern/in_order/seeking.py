@@ -40,13 +40,8 @@ class Part(Waiting):
 
     def expire(self, watermark: int) -> int:
         """Drop what nothing can follow any more; the first end of what is left."""
-        first = FOR_EVER
-        for entry in [*self]:
-            if entry[3] < watermark:
-                self.remove(entry)
-            elif entry[3] < first:
-                first = entry[3]
-        return first
+        self.keep([entry for entry in self if entry[3] >= watermark])
+        return min([entry[3] for entry in self], default=FOR_EVER)
 
 
 class Pairs(Part):
