@@ -232,7 +232,13 @@ class Checks:
 
 
 def _average(known: Sum) -> float | None:
-    return total_of(known) / known[0] if known[0] else None
+    size = known[0]
+    if not size:
+        return None
+    try:
+        return float(known[1]) / size
+    except OverflowError:
+        return total_of(known)
 
 
 def _both_ways(pair: tuple[str, str] | None) -> Sequence[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from broker.pattern.in_order.run_checks import (
     NOTHING,
@@ -84,7 +85,8 @@ class Steps:
         self.last = [place.limit for place in form.places]
         """How long a run may last with a document for an item."""
         self.begins = [all(not p.least for p in form.places[:at]) for at in range(count)]
-        """Whether a run may begin with an item."""
+        """Whether a run may begin with an item; and whether it can take nothing else for it."""
+        self.begins_only = [at == 0 and place.group is None for at, place in enumerate(form.places)]
         self.once = [
             place.group is not None
             and all(each.ready <= at for each in (*form.each[at], *form.first[at]))
@@ -92,7 +94,8 @@ class Steps:
         ]
         """Whether all is known of an element when it is taken: the first nodes that pass count."""
         self._rest = [all(not p.least for p in form.places[at:]) for at in range(count + 1)]
-        """Whether nothing needs to come from an item on."""
+        """Whether nothing needs to come from an item on; and, in one, from the next one on."""
+        self.may_end = [*self._rest[1:], True]
         checks = Checks(form.places)
         self._whole = [(each.ready, checks.whole(each.conjunct)) for each in form.whole]
         self._each = [_elements(at, own, checks) for at, own in enumerate(form.each)]
@@ -133,7 +136,8 @@ class Steps:
             if place.group is None or run.size(now) < place.least:
                 return False
             now += 1
-        return self._places[at].group is None or self._has_room(run, at)
+        place = self._places[at]
+        return place.group is None or place.most == inf or run.size(at) < place.most
 
     def _has_room(self, run: Run, at: int) -> bool:
         return run.size(at) < self._places[at].most
@@ -160,10 +164,8 @@ class Steps:
     def ends(self, run: Run) -> bool:
         """Whether a run is a match."""
         at, places = run.at, self._places
-        if at < len(places):
-            place = places[at]
-            if run.size(at) < place.least or not self._rest[at + 1]:
-                return False
+        if not self.may_end[at] or (at < len(places) and run.size(at) < places[at].least):
+            return False
         checks = self._asked[run.level + 1][len(places)]
         return checks is None or _holds(run, checks)
 

@@ -101,28 +101,32 @@ class Runs(Owned[Live]):
         """A document comes that a query may take for an item."""
         key, steps, contiguous = (owner, one), self._steps, self._contiguous
         live = self.parts.get(key)
+        if live is None and not steps.begins[at]:
+            return
         made: list[Run] = []
         if steps.begins[at]:
             live = self._begin(live, key, at, row, made)
         if live is None:
             return
-        lane = 0 if contiguous else at
-        runs = live.lanes.get(lane)
-        if runs:
-            self._step(live, lane, at, time, row, made)
+        if not (contiguous and steps.begins_only[at]):
+            lane = 0 if contiguous else at
+            runs = live.lanes.get(lane)
+            if runs:
+                self._step(live, lane, at, time, row, made)
         if not made:
             return
         live.seen.setdefault(row.key, row.doc)
+        may_end, lanes = steps.may_end, live.lanes
         for run in made:
-            if steps.ends(run):
+            if may_end[run.at] and steps.ends(run):
                 self._number += 1
                 found.append((owner, self._number, run, one))
             for to in (0,) if contiguous else steps.awaits(run):
-                lanes = live.lanes.get(to)
-                if lanes is None:
-                    live.lanes[to] = [run]
+                runs = lanes.get(to)
+                if runs is None:
+                    lanes[to] = [run]
                 else:
-                    lanes.append(run)
+                    runs.append(run)
         if contiguous:
             self._note(key, live)
 
@@ -145,10 +149,16 @@ class Runs(Owned[Live]):
 
     def _note(self, key: Key, live: Live) -> None:
         """Note that there are runs which are not closed."""
-        self._open.setdefault(key[1] if self._by_partition else None, {})[key] = live
+        one = key[1] if self._by_partition else None
+        known = self._open.get(one)
+        if known is None:
+            self._open[one] = {key: live}
+        else:
+            known[key] = live
 
     def _step(self, live: Live, lane: int, at: int, time: int, row: Row, made: list[Run]) -> None:
-        """Let runs take a document for an item, and keep those that may take more."""
+        """Let runs take a document for an item. Those that are over are dropped where nothing
+        closes them."""
         steps, contiguous, start, runs = self._steps, self._contiguous, row.start, live.lanes[lane]
         since = time - (steps.last[-1] if contiguous else steps.last[at])
         spending, once, doc = self._spending, steps.once[at], row.doc
@@ -174,7 +184,7 @@ class Runs(Owned[Live]):
                 growing = steps.grows(run)
                 if growing is None or growing == at:
                     run.closed = time
-        if gone:
+        if gone and not contiguous:
             live.lanes[lane] = [
                 run
                 for run in runs
@@ -182,7 +192,8 @@ class Runs(Owned[Live]):
             ]
 
     def _close(self, one: _Partition, owner: int, row: Row) -> None:
-        """A document comes that no run may skip: of one query, or of all."""
+        """A document comes that no run may skip: of one query, or of all. Runs that an earlier one
+        closed are dropped."""
         known = self._open.get(one)
         if not known:
             return
@@ -190,13 +201,18 @@ class Runs(Owned[Live]):
         for key, live in [*known.items()]:
             if key[0] != owner and (owner != ALL or since[key[0]] > base):
                 continue
-            left = False
+            left, kept = False, []
             for run in live.lanes.get(0, ()):
-                if run.closed is None:
+                closed = run.closed
+                if closed is None:
+                    kept.append(run)
                     if start > run.end:
                         run.closed = end
                     else:
                         left = True
+                elif closed >= end:
+                    kept.append(run)
+            live.lanes[0] = kept
             if not left:
                 del known[key]
         if not known:
