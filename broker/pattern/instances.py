@@ -151,17 +151,24 @@ class Instance:
 
 
 class OfRows(Instance):
-    """The match of rows for these slots, in their order: a document for each. Such are made very
-    often, and little of them is read mostly; the rest is made when it is."""
+    """The match of a document for each of these slots, in their order. It ends with the last one,
+    or at a deadline. Such are made very often, and little of them is read mostly; the rest is made
+    when it is."""
 
     __slots__ = ("_rows", "_slots")
 
     def __init__(
-        self, slots: Sequence[int], rows: Sequence[Row], due: int, tuples: Tuples, end: int
+        self,
+        slots: Sequence[int],
+        rows: Sequence[Row],
+        due: int,
+        tuples: Tuples,
+        end: int | None = None,
     ) -> None:
         self.start = self.first = rows[0].start
-        self.last = rows[-1].end
-        self.end = end
+        self.last = self.end = rows[-1].end
+        if end is not None:
+            self.end = end
         self.due = due
         self.tuples = tuples
         self._slots = slots
@@ -243,14 +250,6 @@ Filled = tuple[int, int, Collection[str]]
 """A slot, that of its elements or -1, and its variables."""
 
 
-def of_blocks(
-    slots: Sequence[int], rows: Sequence[Row], due: int, tuples: Tuples, end: int | None = None
-) -> Instance:
-    """The match of a document for each of these slots, in their order. It ends with the last one,
-    or at a deadline."""
-    return OfRows(slots, rows, due, tuples, rows[-1].end if end is None else end)
-
-
 def rows_of(part: Part) -> Sequence[Row]:
     if part is None:
         return []
@@ -261,7 +260,7 @@ def rows_of(part: Part) -> Sequence[Row]:
 
 def of_row(slot: int, row: Row) -> Instance:
     """The match of a block."""
-    return of_blocks((slot,), (row,), AT_ONCE, row.tuples)
+    return OfRows((slot,), (row,), AT_ONCE, row.tuples)
 
 
 def by_variable(rows: Iterable[Row]) -> dict[str, Row]:

@@ -138,7 +138,7 @@ class Keeping:
             if marks.news:
                 self._marked.add(owner)
         if self._over is None:
-            return [each.within(self._plan) for each in ready]
+            return [each.within(scope_of(self._plan, each.instance)) for each in ready]
         pasts = self._note(owner, ready)
         found = [self._windowed(past, each) for past, each in zip(pasts, ready, strict=True)]
         return [published for published in found if published is not None]
@@ -243,7 +243,7 @@ class Keeping:
         )
         if self._plan.having is not None and not self._plan.having.holds(scope):
             return None
-        return Published(decided.instance, decided.nodes, scope)
+        return decided.within(scope)
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -15,14 +15,21 @@ class Published:
     it: `nodes` are those that SELECT names. Of several instances that are one match, as they differ
     in other nodes, it is one."""
 
-    __slots__ = ("_scope", "instance", "nodes")
+    __slots__ = ("_names", "_nodes", "_scope", "instance")
 
     def __init__(
-        self, instance: Instance, nodes: tuple[int, ...], scope: Scope | None = None
+        self, instance: Instance, names: Sequence[str] | None, scope: Scope | None = None
     ) -> None:
         self.instance = instance
-        self.nodes = nodes
+        self._names = names
+        self._nodes: tuple[int, ...] | None = None
         self._scope = scope
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        if self._nodes is None:
+            self._nodes = nodes_of(self.instance, self._names)
+        return self._nodes
 
     @property
     def scope(self) -> Scope:
@@ -59,9 +66,9 @@ class Published:
         if _rank(other) < _rank(self.instance):
             self.instance = other
 
-    def within(self, plan: Plan) -> Published:
-        """The same where groups of the plan may be absent."""
-        return Published(self.instance, self.nodes, scope_of(plan, self.instance))
+    def within(self, scope: Scope) -> Published:
+        """The same with what the expressions of SELECT range over."""
+        return Published(self.instance, self._names, scope)
 
 
 def _rank(instance: Instance) -> tuple[object, ...]:

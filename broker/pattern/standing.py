@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from broker.pattern.instances import END, Arrived, Instance, due_beyond
 from broker.pattern.keeping import Keeping, Known, News, looks_at_several
 from broker.pattern.plan import Plan
-from broker.pattern.published import Published, identity_of, nodes_of
+from broker.pattern.published import Published, identity_of, nodes_of, scope_of
 from broker.pattern.reading import named_in
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.sources import source_of_plan
@@ -63,7 +63,7 @@ class Standing:
         """What is published now, and was not before."""
         decided, keeping = self._decide(arrived, watermark), self._keeping
         if keeping is None:
-            return [each.within(self.plan) for each in decided]
+            return [each.within(scope_of(self.plan, each.instance)) for each in decided]
         if decided:
             keeping.add(_OWN, decided)
         return keeping.settle(self.watermark).get(_OWN, [])
@@ -118,7 +118,7 @@ class Standing:
             nodes = nodes_of(instance, self._names)
             identity = identity_of(instance, nodes)
             if identity not in known:
-                found.append(Published(instance, nodes))
+                found.append(Published(instance, self._names))
                 here[identity] = found[-1]
             elif identity in here:
                 here[identity].prefer(instance)

@@ -12,6 +12,7 @@ alone for which something waits, or is in a log and came before.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.events import Event, Reader, tie_of
@@ -53,6 +54,9 @@ def is_by_value(form: Form) -> bool:
     return len(ties) == 1 and None not in ties
 
 
+_TO = itemgetter(3)
+
+
 class Deferred:
     """What is in the logs of channels, and what of it each query has had."""
 
@@ -85,7 +89,7 @@ class Deferred:
         """What is decided now, of which logged events come only to queries to which others come,
         and before them; `waiting` are those for which something waits."""
         last, at_once = self.last, self._at_once
-        if not self._of and all(type(event[3]) is int for event in ready):
+        if not self._of and {*map(type, map(_TO, ready))} == {int}:
             found = [*ready]
         else:
             found = []

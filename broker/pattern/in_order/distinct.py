@@ -20,8 +20,7 @@ def distinct(shared: Shared, found: list[Found]) -> list[Published]:
     """The matches that a query has found, each once and in order."""
     names = shared.names
     if len(found) == 1:
-        instance = found[0][4]
-        return [Published(instance, nodes_of(instance, names))]
+        return [Published(found[0][4], names)]
     found.sort()
     answer: list[Published] = []
     first, count = 0, len(found)
@@ -32,7 +31,7 @@ def distinct(shared: Shared, found: list[Found]) -> list[Published]:
             stop += 1
         if stop == first + 1:
             # The same match would have the same times, and only in what has them there is an order.
-            answer.append(Published(instance, nodes_of(instance, names)))
+            answer.append(Published(instance, names))
         else:
             answer += _of_one_time(shared, [each[4] for each in found[first:stop]])
         first = stop
@@ -76,7 +75,7 @@ def _of_one_time(shared: Shared, found: Iterable[Instance]) -> list[Published]:
         if identity in seen:
             seen[identity].prefer(instance)
             continue
-        decided = seen[identity] = Published(instance, nodes)
+        decided = seen[identity] = Published(instance, shared.names)
         order: object = (
             (*[row.id for row in instance.rows], nodes) if of_blocks else order_of(instance, nodes)
         )

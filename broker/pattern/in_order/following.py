@@ -20,7 +20,7 @@ from broker.pattern.in_order.partitions import agreed, first_in, keys_in
 from broker.pattern.in_order.prefixes import is_prefix
 from broker.pattern.in_order.seeking import NEVER, At, Pairs, Part
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Row, by_variable, due_from, of_blocks
+from broker.pattern.instances import Instance, OfRows, Row, by_variable, due_from
 from broker.pattern.plan import Window
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
@@ -316,7 +316,7 @@ class Follows(Owned[Part]):
         """The match that a candidate is, if it is one."""
         form, rows = self._form, candidate[2]
         tuples = agreed(rows) if form.partitioned else None
-        made = of_blocks(self._slots, rows, due_from(rows[-1].end), tuples)
+        made = OfRows(self._slots, rows, due_from(rows[-1].end), tuples)
         if form.where and not all_hold(form.where, Scope(made.single, length=made.span)):
             return None
         return made
@@ -333,7 +333,7 @@ class Follows(Owned[Part]):
                 else:
                     self._empty += not part
         if self._first < watermark:
-            ends = [part.expire(watermark) for part in self.parts.values()]
+            ends = [part.drop(watermark) for part in self.parts.values()]
             self._first = min(ends, default=FOR_EVER)
         elif _MANY * self._empty < len(self.parts):
             return

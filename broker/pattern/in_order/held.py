@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from itertools import chain
 from math import inf
 from operator import itemgetter
 from typing import Any
@@ -47,8 +48,7 @@ class Waiting:
         return bool(self.blocks)
 
     def __iter__(self) -> Iterator[Entry]:
-        for block in self.blocks:
-            yield from block
+        return chain.from_iterable(self.blocks)
 
     def add(self, entry: Entry) -> None:
         blocks = self.blocks
@@ -89,6 +89,15 @@ class Waiting:
     def keep(self, left: list[Entry]) -> None:
         """Have these, which are in order, and no others."""
         self.blocks = [left[n : n + BLOCK] for n in range(0, len(left), BLOCK)]
+
+    def expire(self, watermark: int, place: int) -> int:
+        """Drop the entries whose time at a place is over; the first time of what is left."""
+        times = [entry[place] for entry in self]
+        first = min(times, default=FOR_EVER)
+        if first >= watermark:
+            return first
+        self.keep([entry for entry in self if entry[place] >= watermark])
+        return min([time for time in times if time >= watermark], default=FOR_EVER)
 
     def below(self, most: tuple[float, ...]) -> list[Entry]:
         """Those before a bound and a number."""

@@ -16,7 +16,7 @@ from broker.pattern.in_order.held import FOR_EVER, Entry, Waiting, key_of, least
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Row, common, due_from, of_blocks
+from broker.pattern.instances import Instance, OfRows, Row, common, due_from
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -63,9 +63,9 @@ class _Bucket:
 
     def expire(self, watermark: int) -> None:
         """Drop those that are over."""
-        waiting, gone, over = self.waiting, self.gone, 0
-        if waiting.blocks:
-            waiting.keep([each for each in waiting if each[4] >= watermark])
+        gone, over = self.gone, 0
+        if self.waiting.blocks:
+            self.waiting.expire(watermark, 4)
         while over < len(gone) and all(each[4] < watermark for each in gone[over][2]):
             over += 1
         if not over:
@@ -246,13 +246,13 @@ class Lacks(Owned[_Bucket]):
         right: Row | None = candidate[3]
         last, due = candidate[4:]
         if right is None:
-            alone = of_blocks((form.left.slot,), (left,), due, left.tuples, last)
+            alone = OfRows((form.left.slot,), (left,), due, left.tuples, last)
             if form.where and not all_hold(form.where, Scope(alone.single, length=alone.span)):
                 return None
             return alone
         assert form.right is not None
         slots, tuples = (form.left.slot, form.right.slot), common(left.tuples, right.tuples)
-        made = of_blocks(slots, (left, right), due_from(right.start), tuples)
+        made = OfRows(slots, (left, right), due_from(right.start), tuples)
         rest = form.paired.rest
         if rest and not all_hold(rest, Scope(made.single, length=made.span)):
             return None

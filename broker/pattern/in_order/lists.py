@@ -19,7 +19,7 @@ from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.partitions import agreed, keys_in
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import AT_ONCE, Instance, Row, of_blocks
+from broker.pattern.instances import AT_ONCE, Instance, OfRows, Row
 from broker.pattern.plan import Window
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
@@ -209,7 +209,7 @@ class Lists(Owned[_Part]):
         """The match that a candidate is, if it is one."""
         form, rows = self._form, candidate[2]
         tuples = agreed(rows) if form.partitioned else None
-        made = of_blocks(self._slots, rows, AT_ONCE, tuples)
+        made = OfRows(self._slots, rows, AT_ONCE, tuples)
         if form.whole and not all_hold(form.whole, Scope(made.single, length=made.span)):
             return None
         return made

@@ -38,10 +38,9 @@ class Part(Waiting):
         if self.fed and self.at < time:
             self.fed = ()
 
-    def expire(self, watermark: int) -> int:
+    def drop(self, watermark: int) -> int:
         """Drop what nothing can follow any more; the first end of what is left."""
-        self.keep([entry for entry in self if entry[3] >= watermark])
-        return min([entry[3] for entry in self], default=FOR_EVER)
+        return self.expire(watermark, 3)
 
 
 class Pairs(Part):
@@ -57,7 +56,7 @@ class Pairs(Part):
     def __bool__(self) -> bool:
         return bool(self.found)
 
-    def expire(self, watermark: int) -> int:
+    def drop(self, watermark: int) -> int:
         self.found = [each for each in self.found if each[2] >= watermark]
         return min([last for _, _, last in self.found], default=FOR_EVER)
 
