@@ -51,10 +51,10 @@ class Shared(Protocol):
         ...
 
 
-def result_of(match: Match, content: str) -> str:
+def result_of(query: str, start_us: int, end_us: int, content: str) -> str:
     """The result of a match that wraps this content."""
-    times = (("start", iso_time(match.start_us)), ("end", iso_time(match.end_us)))
-    return element("result", (("query", match.query), *times), content)
+    times = (("start", iso_time(start_us)), ("end", iso_time(end_us)))
+    return element("result", (("query", query), *times), content)
 
 
 class Whole:
@@ -91,7 +91,9 @@ class Whole:
         return self.content
 
     def derive_result(self, match: Match) -> str:
-        return result_of(match, self.content) if self.wrapped else self.content
+        if not self.wrapped:
+            return self.content
+        return result_of(match.query, match.start_us, match.end_us, self.content)
 
     def derive_blocks(self) -> Blocks | None:
         return self.blocks

@@ -246,7 +246,7 @@ LIBRARIES = {
     "broker.statistics": {"lxml", "pyarrow"},
     "broker.sources": {"lxml", "pyarrow", "pydantic_core"},
     "broker.results": {"lxml"},
-    "broker.text": {"structlog"},
+    "broker.text": {"pydantic_core", "structlog"},
     "broker.settings": {"pydantic", "pydantic_core", "pydantic_settings"},
     "broker.delivery": {
         *("aiosmtplib", "httpcore", "httpx", "lxml", "numpy", "standardwebhooks"),

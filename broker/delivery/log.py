@@ -21,7 +21,8 @@ from broker.delivery.documents import LARGEST, REMEMBERED, Documents
 from broker.delivery.model import Delivered
 from broker.delivery.tables import Database, count, insert
 from broker.delivery.throttle import MOST, Throttles
-from broker.model import MICROSECONDS, Match
+from broker.model import MICROSECONDS, Match, iso_time
+from broker.rendering.lines import match_lines
 from broker.shared_match import SharedMatch
 
 Changed = Callable[[Collection[str] | None], None]
@@ -36,10 +37,15 @@ class Taken(NamedTuple):
     match: SharedMatch
     left_out: int
 
-    def delivered(self, taken: int) -> Iterator[Delivered]:
-        """The matches of the row as they are read from the log, which took them at this time."""
-        for n, match in enumerate(self.match, self.n - len(self.match) + 1):
-            yield Delivered(n, taken, match, self.left_out)
+    def lines(self, taken: int) -> Iterator[tuple[int, bytes]]:
+        """The number of each match in the log, which took them at this time, and a line with what
+        `Delivered.to_json` says of it."""
+        behind = b',"taken":"%b"' % iso_time(taken).encode()
+        if self.left_out:
+            behind += b',"left_out":%d' % self.left_out
+        behind += b"}\n"
+        for n, pieces in enumerate(match_lines(self.match), self.n - len(self.match) + 1):
+            yield n, b"".join([b'{"n":%d,' % n, *pieces, behind])
 
 
 _Piece = tuple[SharedMatch, Sequence[int], bytes, int]

@@ -35,6 +35,7 @@ class Places(NamedTuple):
     values: tuple[Value, ...]
     pieces: tuple[Piece, ...]
     joined: tuple[tuple[str, ...], ...]
+    joined_json: bytes
     tail: str
     blocks: Blocks | None = None
     blocks_json: str = ""
@@ -52,14 +53,16 @@ def places(
     joined: tuple[tuple[str, ...], ...],
     blocks: Blocks | None = None,
 ) -> Places:
-    written = compact_json(nodes)
+    written, together = compact_json(nodes), compact_json(joined)
     ordered = "" if blocks is None else compact_json(blocks)
     more = ordered and f',"blocks":{ordered}'
     tail = (
         f'"nodes":{written},"values":{compact_json(values)},"pieces":{compact_json(pieces)},'
-        f'"joined":{compact_json(joined)}{more}}}'
+        f'"joined":{together}{more}}}'
     )
-    return Places(nodes, written, values, pieces, joined, tail, blocks, ordered)
+    # A name is a word of the language, so it has no surrogate.
+    encoded = together.encode()
+    return Places(nodes, written, values, pieces, joined, encoded, tail, blocks, ordered)
 
 
 class Rendering:
@@ -118,7 +121,7 @@ class Rendering:
         return content
 
     def derive_result(self, match: Match) -> str:
-        return result_of(match, self.derive_content())
+        return result_of(match.query, match.start_us, match.end_us, self.derive_content())
 
     def derive_blocks(self) -> Blocks | None:
         return self.places.blocks

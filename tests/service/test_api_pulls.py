@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.service.api import newest as module
+from broker.delivery import log
 from broker.service.api.match_pages import Page, Wanted, read
 from broker.service.api.newest import Newest
 from tests.delivery.support import match, open_mailbox
@@ -106,10 +106,10 @@ def test_what_is_not_held_is_read_from_the_log(
 def test_a_match_that_cannot_be_said_stops_nothing(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(value: object) -> bytes:
+    def fails(match: object) -> bytes:
         raise ValueError
 
-    monkeypatch.setattr(module, "to_json", fails)
+    monkeypatch.setattr(log, "match_lines", fails)
     running.subscribe()
     with waiting(running, "after=0&wait=60") as response:
         running.match("Tide")
@@ -120,10 +120,10 @@ def test_a_match_that_cannot_be_said_stops_nothing(
 def test_a_log_that_cannot_be_read_is_a_problem(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(value: object) -> bytes:
+    def fails(*_: object) -> bytes:
         raise ValueError
 
-    monkeypatch.setattr(module, "to_json", fails)
+    monkeypatch.setattr(log, "match_lines", fails)
     monkeypatch.setattr(running.service.mailbox, "matches", fails)
     running.subscribe()
     with waiting(running, "after=0&wait=60") as response:

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi.sse import format_sse_event
 
 from broker.delivery import Delivered, Mailbox
-from broker.service.api.problems import to_json
+from broker.text.json_text import to_json
 
 PAGE_BYTES = 8_000_000
 """The size in bytes at which a page ends."""

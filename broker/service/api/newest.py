@@ -16,7 +16,6 @@ from typing import Protocol
 
 from broker.delivery.log import Taken
 from broker.service.api.match_pages import PAGE_BYTES, Page
-from broker.service.api.problems import to_json
 
 _ASKED = 5.0
 """Seconds after the last request during which matches are held."""
@@ -80,11 +79,7 @@ class Newest:
             self._forget(last)
             return
         try:
-            made = [
-                (one.n, to_json(one.to_json()) + b"\n")
-                for row in rows
-                for one in row.delivered(taken)
-            ]
+            made = [line for row in rows for line in row.lines(taken)]
         except Exception:
             # Whoever reads it from the log is told of it; the pipeline must go on.
             self._forget(last)

@@ -7,7 +7,6 @@ programs, `detail` for people, and `errors` has the places.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
@@ -24,6 +23,7 @@ from broker.service.access.quotas import OverQuota
 from broker.service.access.scopes import Forbidden
 from broker.service.api.schemas import PATTERNS
 from broker.service.core import errors
+from broker.text.json_text import to_json
 from xscl.errors import Diagnostic, XsclError
 
 _log = structlog.get_logger(__name__)
@@ -146,18 +146,6 @@ def response(problem: Problem) -> Response:
     )
     body = to_json(details.model_dump(exclude_none=True))
     return Response(body, status, problem.headers, MEDIA_TYPE)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
-"""`json.dumps` makes one for each text."""
-
-
-def to_json(value: object) -> bytes:
-    """JSON in UTF-8. A lone surrogate, which UTF-8 cannot encode, is escaped."""
-    try:
-        return _ENCODER.encode(value).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value).encode()
 
 
 # -- from exceptions ---------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from broker.service.api.rules import Rules
 from broker.service.api.together import Single, Together
 from broker.service.core.answers import Accepted, Posted
 from broker.service.core.errors import Invalid
+from broker.text.json_text import to_json
 
 _LARGEST = 1 << 16
 """Bytes of a document; for others the layers are no matter."""
@@ -180,7 +181,7 @@ class OwnProtocol(BoundedProtocol):
             outcome.known,
             outcome.first,
             outcome.last,
-            problems.to_json(outcome.ids[0]),
+            to_json(outcome.ids[0]),
         )
         self._send(cycle, 202, _HEAD % len(body), body)
 

@@ -17,7 +17,7 @@ from broker.registered import Registered, Status
 from broker.service.access.scopes import OPERATE, Identity
 from broker.service.api.access import Member, changed, check_subscription, unchanged
 from broker.service.api.common import NDJSON, ApiContext, Context, channel_spec, problems
-from broker.service.api.problems import finding, to_json
+from broker.service.api.problems import finding
 from broker.service.api.replies import (
     CreatedReply,
     DryRunReply,
@@ -28,6 +28,7 @@ from broker.service.api.replies import (
 from broker.service.api.schemas import SubscribeBody
 from broker.service.core.answers import History, Subscribed
 from broker.service.core.errors import Invalid
+from broker.text.json_text import to_json
 from broker.text.units import FOREVER
 
 router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
