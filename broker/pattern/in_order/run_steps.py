@@ -52,6 +52,11 @@ class Run:
         self.closed: int | None = None
         self.fed: Fed = (0, 0)
 
+    def copied(self) -> Run:
+        found = Run(self.at, self.level, self.filled, self.sums, self.start, self.end)
+        found.closed, found.fed = self.closed, self.fed
+        return found
+
     def size(self, at: int) -> int:
         """How many elements it has in a group."""
         return len(self.filled[at]) if at < len(self.filled) else 0

@@ -9,7 +9,6 @@ of all queries there, and touches no query that has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from typing import Any
 
 from broker.pattern.in_order.events import ALL, Candidate, Event, Key
@@ -264,6 +263,6 @@ class Runs(Owned[Live]):
     def copied(self, part: Live) -> Live:
         found = Live()
         found.begun, found.seen = part.begun, {**part.seen}
-        twins = {id(run): copy(run) for runs in part.lanes.values() for run in runs}
+        twins = {id(run): run.copied() for runs in part.lanes.values() for run in runs}
         found.lanes = {at: [twins[id(run)] for run in runs] for at, runs in part.lanes.items()}
         return found
