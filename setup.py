@@ -50,6 +50,7 @@ COMPILED = [
     "broker/pattern/in_order/lacking.py",
     "broker/pattern/in_order/lists.py",
     "broker/pattern/in_order/member.py",
+    "broker/pattern/in_order/offering.py",
     "broker/pattern/in_order/owned.py",
     "broker/pattern/in_order/partitions.py",
     "broker/pattern/in_order/run_checks.py",

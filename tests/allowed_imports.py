@@ -237,7 +237,7 @@ LIBRARIES = {
     "broker.join": {"numpy", "pyarrow", "xxhash"},
     "broker.planner": {"numpy"},
     "broker.pattern": {"numpy"},
-    "broker.standing": set(),
+    "broker.standing": {"numpy"},
     "broker.why": set(),
     "broker.local": set(),
     "broker.engine": {"pyarrow"},

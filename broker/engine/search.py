@@ -17,7 +17,6 @@ from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals as witnessed
 from broker.engine.parts import Parts
 from broker.engine.suspending import halt_stopped, report_set_aside
-from broker.join.one_block import Tapped
 from broker.results.matches import (
     Derived,
     Making,
@@ -98,9 +97,9 @@ class Search:
         highest time when each of those came that are not made of results."""
         parts = self._parts
         limits, templates = parts.limits, parts.joiner.templates
-        tapped: list[Tapped] = []
-        found_here = parts.joiner.candidates(rows, tapped)
-        candidates = parts.standings.take(found_here, documents, seen, tapped)
+        tapping = parts.standings.tapping()
+        found_here = parts.joiner.candidates(rows, tapping)
+        candidates = parts.standings.take(found_here, documents, seen, tapping)
         parts.budget.check()
         if candidates and parts.relations.versioned:
             candidates = apart(parts.relations, candidates)

@@ -9,7 +9,7 @@ joins connect reads all of RL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from broker.join.candidates import Candidate, Found
 from broker.join.evicted import History
 from broker.join.frequent import SIZES, Sizes
 from broker.join.long_search import LongSearch
-from broker.join.one_block import OneBlock, Tapped
+from broker.join.one_block import OneBlock, Tapped, Tapping
 from broker.join.ownership import ALL, Ownership
 from broker.join.pair_query import Plan, decider
 from broker.join.postings import Postings
@@ -92,7 +92,7 @@ class Joiner:
                     plan.renew()
                     self.signatures.forget()
                     if plan.blocks == 1:
-                        self._one_block.renew()
+                        self._one_block.renew(plan)
                 else:
                     self.long.renew(number)
             for template, canonicals in fresh.items():
@@ -183,9 +183,9 @@ class Joiner:
         for record in self._reader.read(rows):
             self.postings.insert(record)
 
-    def candidates(self, rows: pa.Table, tapped: list[Tapped] | None = None) -> list[Found]:
+    def candidates(self, rows: pa.Table, tapping: Tapping | None = None) -> list[Found]:
         """The candidate matches that have a document of this batch, given by its witness rows. With
-        `tapped`, documents that are for all taps of their layout are added there instead. Raises
+        `tapping`, documents that are for all taps of their layout are added there instead. Raises
         Again."""
         records = self._reader.read(rows)
         recalled = self._recall(records)
@@ -194,15 +194,23 @@ class Joiner:
         found: list[Found] = []
         budget, postings = self._budget, self.postings
         of_one, some_derived = bool(self._one_block), budget.has_derived
+        whole: Collection[int] = ()
+        tapped: list[Tapped] | None = None
+        if tapping is not None and of_one:
+            tapped = tapping.each
+            plainly = self.ownership is ALL and not (some_derived or budget.exceeded)
+            if plainly and tapping.starts is not None:
+                whole = self._one_block.columns(rows, records, tapping)
         for record in records:
             if PENDING:
                 check()
             # What has no value that joins meets nobody: most documents that only taps take.
             own = self._of_two(record, needed) if any(record.codes) else []
             derived = some_derived and budget.is_derived(record.doc)
-            if of_one:
-                taken = None if derived or budget.exceeded else tapped
-                of_block = self._of_one(record, needed, taken)
+            if of_one and not (whole and record.doc in whole):
+                of_block = self._of_one(
+                    record, needed, None if derived or budget.exceeded else tapped
+                )
                 own = of_block + own if own else of_block
             if derived:
                 own = [each for each in own if budget.take(budget.pair(each), 1)]

@@ -57,15 +57,16 @@ class Plan:
     """One canonical query, ready to make candidates of the records of its blocks.
 
     `ordered`: the left document ends before the right one starts, as FOLLOWED BY says. `window` and
-    `first_doc` are the widest of its subscribers.
+    `first_doc` are the widest of its subscribers. `is_tap`: all of them are taps of patterns.
     """
 
-    __slots__ = ("_known", "canonical", "first_doc", "ordered", "shape", "window")
+    __slots__ = ("_known", "canonical", "first_doc", "is_tap", "ordered", "shape", "window")
 
     def __init__(self, canonical: Canonical, shape: Template) -> None:
         self.canonical = canonical
         self.ordered = isinstance(shape.operators, FollowedBy)
         self.shape = shape
+        self.is_tap = False
         self._known: dict[tuple[Layout, ...], Chosen | None] | None = None
         """Caches by the layouts of the documents, None before the first candidate: most queries
         never have one."""

@@ -78,9 +78,14 @@ class Layout:
         return self._nodes
 
     @property
+    def is_single(self) -> bool:
+        """Whether each variable has one node."""
+        return self.regular and self.distinct
+
+    @property
     def single(self) -> dict[int, int] | None:
         """By variable its node, where each has one; None otherwise."""
-        if self._single is None and self.regular and self.distinct:
+        if self._single is None and self.is_single:
             found = {var1: node1 for var1, _, node1, _ in self._rows if var1}
             for _, var2, _, node2 in self._rows:
                 found[var2] = node2

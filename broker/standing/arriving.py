@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from broker.join.candidates import Candidate, Found
-from broker.join.one_block import Tapped
+from broker.join.one_block import Tapping
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
+from broker.standing.in_columns import InColumns
 from broker.standing.memory import Memory
 from broker.standing.tap_index import Tap
 from broker.standing.ways import Ways
@@ -26,22 +27,34 @@ class Arriving:
         self._catalog = catalog
         self._contents = contents
         self._ways = Ways(memory, contents)
+        self._in_columns = InColumns(memory, contents)
+
+    def tapping(self) -> Tapping:
+        """What takes documents of taps, for `take`."""
+        if self._memory.owns is not None or not self._catalog.taps:
+            return Tapping()
+        columns = self._memory.members.columns
+        columns.renew()
+        return Tapping(columns.starts, columns.first_doc)
 
     def take(
         self,
         found: list[Found],
         documents: Sequence[StoredDocument],
         seen: Mapping[int, int],
-        tapped: Sequence[Tapped] = (),
+        tapping: Tapping | None = None,
     ) -> list[Found]:
-        """Take the candidates of taps, and the documents that are for all taps of their layout; the
-        other candidates are left. `seen` is the highest time when a document came, of those that
-        came in."""
+        """Take the candidates of taps, and the documents that were given to `tapping`; the other
+        candidates are left. `seen` is the highest time when a document came, of those that came
+        in."""
         taps = self._catalog.taps
         if not taps:
             return found
-        if tapped:
-            found = self._ways.take(tapped, seen) + found
+        if tapping is not None and tapping.rows is not None:
+            columns = self._memory.members.columns
+            found = self._in_columns.take(tapping.rows, columns, seen) + found
+        if tapping is not None and tapping.each:
+            found = self._ways.take(tapping.each, seen) + found
         left: list[Found] = []
         own: dict[str, dict[int, list[Candidate]]] = {}
         for canonical, candidate in found:

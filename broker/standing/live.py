@@ -12,8 +12,10 @@ from functools import cached_property
 
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
+from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.member import Member
 from broker.pattern.in_order.standing import Together
+from broker.pattern.in_order.takers import Numbers
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
 from broker.query.canonical import Subscription
@@ -146,16 +148,30 @@ class Group:
     due: int = UNBOUNDED
     asleep: dict[int, StoredTaps] = field(default_factory=dict)
     _newest: dict[int, int] = field(default_factory=dict)
-    _came: dict[Channel, int] = field(default_factory=dict)
-    """By channel the same of what came to all of its patterns since somebody asked."""
+    _came: list[Channel] = field(default_factory=list)
+    """The channels to all of whose patterns something came since somebody asked, each with when the
+    last of that ends."""
+    _came_by: list[tuple[Numbers, list[int]]] = field(default_factory=list)
+    """The same by the numbers of channels, and when each of the rows ends."""
+    floored: bool = field(init=False)
+    """Whether they had decided up to some time before their lateness was changed."""
+
+    def __post_init__(self) -> None:
+        self.floored = self.entry.floor is not None
 
     @property
     def newest(self) -> dict[int, int]:
         """Of the patterns that have rows, when the last of these ends."""
+        if self._came_by:
+            by, self._came_by = self._came_by, []
+            for numbers, ends in by:
+                for channel, end in zip(self.standing.channels(numbers), ends, strict=True):
+                    self.came_to(channel, end)
         if self._came:
-            came, self._came = self._came, {}
-            for channel, end in came.items():
-                self.came(channel.owners, end)
+            came, self._came = self._came, []
+            for channel in came:
+                self.came(channel.owners, channel.newest)
+                channel.newest = -FOR_EVER
         return self._newest
 
     def came(self, owners: Iterable[int], end: int) -> None:
@@ -165,12 +181,17 @@ class Group:
             if newest.get(owner, -UNBOUNDED) < end:
                 newest[owner] = end
 
+    def came_all(self, numbers: Numbers, rows: Sequence[Row]) -> None:
+        """The same of rows, each for the channel of a number."""
+        self._came_by.append((numbers, [row.end for row in rows]))
+
     def came_to(self, channel: Channel, end: int) -> None:
         """There is a row of the patterns of a channel that ends at a time. Nobody asks for each of
         very many patterns when its last row ends."""
-        came = self._came
-        if came.get(channel, -UNBOUNDED) < end:
-            came[channel] = end
+        if channel.newest < end:
+            if channel.newest == -FOR_EVER:
+                self._came.append(channel)
+            channel.newest = end
 
     @property
     def first(self) -> Live:

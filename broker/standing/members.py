@@ -9,6 +9,7 @@ from broker.query.catalog import Catalog
 from broker.standing.groups import Groups
 from broker.standing.live import Group, Live, kind
 from broker.standing.marks import Marking
+from broker.standing.tap_columns import TapColumns
 from broker.standing.tap_index import TapIndex
 from broker.state.pattern_tables import Entry
 
@@ -31,6 +32,7 @@ class Members:
         self._kinds: dict[object, Live] = {}
         self.groups.clear()
         self.taps = TapIndex(self._catalog)
+        self.columns = TapColumns(self.taps)
 
     def join(self, subscription: Subscription, entry: Entry) -> None:
         """Add a subscription to the pattern that it shares, or make one."""

@@ -249,14 +249,16 @@ class Memory:
 
     def _expire(self, group: Group) -> None:
         watermark = group.watermark(self.settled)
-        group.standing.expire(watermark)
+        newest = group.newest  # before channels have other numbers
+        if group.standing.expire(watermark):
+            self.members.taps.changed |= self.members.taps.queries()
         if watermark is None:
             return
         horizon = watermark - group.first.pattern.retention
-        gone = [number for number, end in group.newest.items() if end < horizon]
+        gone = [number for number, end in newest.items() if end < horizon]
         for number in gone:
             # Nothing of it can be in a match any more.
-            del group.newest[number]
+            del newest[number]
             group.asleep.pop(number, None)
         for number, marks in group.standing.drop({*gone}) if gone else ():
             self.marks.back(self.members.live[number].entry.number, marks)

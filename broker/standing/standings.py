@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Found
-from broker.join.one_block import Tapped
+from broker.join.one_block import Tapping
 from broker.join.ownership import ALL, Ownership
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
@@ -73,6 +73,7 @@ class Standings:
             self.tables, catalog, self._memory.members, ownership, self.lateness
         )
         self._arriving = Arriving(self._memory, catalog, contents)
+        self.tapping = self._arriving.tapping
         self._renewing = Renewing(self._memory, work)
         self._stored: int | None = None
         self._loaded = False
@@ -118,6 +119,7 @@ class Standings:
         elif changed:
             self._synchronize(registered)
         self._loaded = True
+        self._memory.members.columns.renew()
 
     def reload(self) -> None:
         """Forget everything, as the transaction failed that made it, or other patterns are matched
@@ -187,10 +189,10 @@ class Standings:
         found: list[Found],
         documents: Sequence[StoredDocument],
         seen: Mapping[int, int],
-        tapped: Sequence[Tapped] = (),
+        tapping: Tapping | None = None,
     ) -> list[Found]:
         """See `Arriving.take`."""
-        return self._arriving.take(found, documents, seen, tapped)
+        return self._arriving.take(found, documents, seen, tapping)
 
     def fill(self, found: Sequence[Found], documents: Sequence[StoredDocument]) -> None:
         """Store the rows of documents that were there before, without handing them over: `reload`,

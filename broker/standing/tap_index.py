@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from operator import attrgetter
 
 from broker.pattern.in_order.channels import Channel
-from broker.pattern.in_order.standing import Together
 from broker.query.catalog import Catalog
 from broker.query.patterns import TapQuery
 from broker.standing.live import Block, Group, Live
-from broker.standing.taps import Plain, TapReader, Written, nodes_of, written
+from broker.standing.taps import TapReader, written
 from xscl.compact import OneOrMany
 
 _READERS = 1_000
@@ -22,12 +20,10 @@ class Share:
     """Patterns of a group by their numbers, `owners`, that take what comes for one of its blocks,
     by its `place` in the plan and as the `query` of its tap, with the names that they have
     `written` there. All of them know documents from `first_doc` on. A document `wakes` those that
-    are asleep, or is only noted. It is `used` once something was handed over to them: whoever comes
-    then has had nothing of it, so that others become another channel."""
+    are asleep, or is only noted. It is `used` as a channel once something was handed over to them:
+    whoever comes then has had nothing of it, so that others become another one."""
 
-    __slots__ = (
-        *("_channel", "first_doc", "group", "owners", "place", "query", "wakes", "written"),
-    )
+    __slots__ = (*("first_doc", "group", "owners", "place", "query", "used", "wakes", "written"),)
 
     def __init__(
         self, group: Group, place: int, query: TapQuery, owners: list[int], first_doc: int
@@ -38,19 +34,15 @@ class Share:
         self.query = query
         self.first_doc = first_doc
         self.written = written(query.names, query.texts)
-        self._channel: Channel | None = None
+        self.used: Channel | None = None
         self.wakes = group.standing.wakes(place)
-
-    @property
-    def used(self) -> bool:
-        return self._channel is not None
 
     @property
     def channel(self) -> Channel:
         """What stands for these patterns when something is handed over to them."""
-        channel = self._channel
+        channel = self.used
         if channel is None:
-            channel = self._channel = Channel(self.owners)
+            channel = self.used = Channel(self.owners)
         return channel
 
     def of(self, owners: list[int]) -> Share:
@@ -63,33 +55,6 @@ class Share:
             return self.owners
         patterns = self.group.patterns
         return [each for each in self.owners if base >= patterns[each].entry.first_doc]
-
-
-class Kind:
-    """What is the same of the rows that patterns take of documents in which a tap stands in the
-    same places, where they have written the same: the `nodes` by their variables, and the `paths`
-    of its texts."""
-
-    __slots__ = ("nodes", "paths")
-
-    def __init__(self, named: Written, plain: Plain) -> None:
-        self.nodes = nodes_of(named.names, plain.nodes)
-        self.paths = named.paths
-
-
-_kind = lru_cache(maxsize=_READERS)(Kind)
-"""One object for all rows that are the same but for their documents."""
-
-Target = tuple[Kind, Share, Group, Together, Channel, int, bool, bool, bool]
-"""Patterns that take the documents of a tap: of which kind their rows are, the share that they are,
-their group and what matches it, their channel and the place of their block; whether a document
-wakes them, whether they are not the same patterns as the target before, and whether they have
-decided up to some time before their lateness was changed."""
-
-Targets = tuple[str, Plain, int, Sequence[Target]]
-"""Who takes the documents of a tap, given by its name, where this is read of them; all of them know
-documents from a number on. It is what each document needs, without what lies around it in memory,
-which is in no cache where there are very many taps."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,28 +71,6 @@ class Tap:
     alone: Sequence[Live] = ()
     groups: Mapping[int, tuple[Group, Block]] = field(default_factory=lambda: _NO_GROUPS)
     stored: bool = False
-
-    def targets(self, plain: Plain) -> Targets:
-        """Who takes its documents where this is read of them, of its shares. It is asked where they
-        are handed over, so there are rows of it then."""
-        self.stored = True
-        found: list[Target] = []
-        first_doc = 0
-        before: Share | None = None
-        for share in self.shares:
-            group, own = share.group, share.owners
-            # The shares of a pattern mostly stand side by side.
-            first = before is None or before.group is not group or before.owners != own
-            floored = group.entry.floor is not None
-            kind, of = _kind(share.written, plain), group.standing
-            wakes = share.wakes
-            found.append(
-                (kind, share, group, of, share.channel, share.place, wakes, first, floored)
-            )
-            if share.first_doc > first_doc:
-                first_doc = share.first_doc
-            before = share
-        return (self.name, plain, first_doc, found)
 
     def __bool__(self) -> bool:
         """Whether anybody takes its documents."""
@@ -155,7 +98,7 @@ class Tap:
             number, first_doc = pattern.number, pattern.entry.first_doc
             for at, share in enumerate(self.shares):
                 if share.group is group and share.place == place:
-                    if share.used:
+                    if share.used is not None:
                         share = self.shares[at] = share.of([*share.owners])
                     share.owners.append(number)
                     share.first_doc = max(first_doc, share.first_doc)
@@ -191,10 +134,12 @@ class TapIndex:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._taps: dict[str, Tap] = {}
-        self._of_query: dict[int, Tap | dict[str, Tap]] = {}
+        self._of_query: list[Tap | dict[str, Tap] | None] = []
         """By the number of the canonical query that finds their documents."""
         self._readers: dict[tuple[int, int], TapReader] = {}
         """By what they are made of, which they have."""
+        self.changed: set[int] = set()
+        """The canonical queries whose taps have changed since somebody asked."""
         self.version = object()
         """Another one whenever a pattern has come or gone, or changed its group."""
 
@@ -215,6 +160,7 @@ class TapIndex:
             if tap is None:
                 tap = self._taps[name] = self._made(name, query)
             tap.add(pattern, place, query)
+            self.changed.add(tap.canonical)
 
     def _made(self, name: str, query: TapQuery) -> Tap:
         """A tap. What reads its documents is one for all that differ in their constants."""
@@ -227,15 +173,21 @@ class TapIndex:
                 self._readers.clear()
             reader = self._readers[key] = TapReader(query, named)
         tap = Tap(name, number, reader)
-        self._of_query[number] = _TAPS.add(self._of_query.get(number), tap)
+        of_query = self._of_query
+        of_query.extend([None] * (number + 1 - len(of_query)))
+        of_query[number] = _TAPS.add(of_query[number], tap)
         return tap
 
     def of_query(self, number: int) -> Iterable[Tap]:
         """The taps whose documents a canonical query finds, in the order of their names."""
-        found = self._of_query.get(number)
+        found = self._of_query[number] if number < len(self._of_query) else None
         if isinstance(found, dict):
             return [found[name] for name in sorted(found)]
         return () if found is None else (found,)
+
+    def queries(self) -> set[int]:
+        """The canonical queries that find their documents."""
+        return {number for number, tap in enumerate(self._of_query) if tap is not None}
 
     def remove(self, pattern: Live) -> list[str]:
         """Remove a pattern, which is still in its group. Returns the taps that no other one has and
@@ -245,11 +197,11 @@ class TapIndex:
         for name in dict.fromkeys(pattern.taps):
             tap = self._taps[name]
             tap.remove(pattern)
+            self.changed.add(tap.canonical)
             if not tap:
                 del self._taps[name]
-                left = _TAPS.remove(self._of_query.pop(tap.canonical), tap)
-                if left is not None:
-                    self._of_query[tap.canonical] = left
+                of_query = self._of_query
+                of_query[tap.canonical] = _TAPS.remove(of_query[tap.canonical], tap)
                 if tap.stored:
                     gone.append(name)
         return gone

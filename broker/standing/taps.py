@@ -43,18 +43,18 @@ _same = lru_cache(maxsize=_KNOWN)(Plain)
 """One object for what is read in the same places, so that what was read is looked up by that."""
 
 
-class Written(NamedTuple):
-    """The names of a pattern for the variables of a tap, and for the paths that are read of it. It
-    is known by its `id`, which a plain tuple does not keep where modules are compiled."""
+class Written:
+    """The names of a pattern for the variables of a tap, and for the paths that are read of it."""
 
-    names: tuple[str, ...]
-    paths: tuple[str, ...]
+    __slots__ = ("names", "paths")
+
+    def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
+        self.names = names
+        self.paths = paths
 
 
-@lru_cache(maxsize=_KNOWN)
-def written(names: tuple[str, ...], texts: tuple[str, ...]) -> Written:
-    """One object for all who have the same."""
-    return Written(names, texts)
+written = lru_cache(maxsize=_KNOWN)(Written)
+"""One object for all who have the same, so that what is made of it is looked up by that."""
 
 
 class TapReader:
@@ -101,6 +101,11 @@ class TapReader:
                     check()
                 rows[chosen] = self._row(tap, *chosen, document)
         return [rows[chosen] for chosen in sorted(rows)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the texts of variables are all that is read."""
+        return self._plain
 
     def plain(self, found: Sequence[Any]) -> Plain | None:
         """What is read of documents where candidates have these nodes; None where more than texts

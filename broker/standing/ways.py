@@ -13,9 +13,10 @@ from broker.join.candidates import Candidate, Found
 from broker.join.one_block import Satisfied, Tapped
 from broker.pattern.instances import Row
 from broker.results.contents import Contents
+from broker.standing.live import Group
 from broker.standing.memory import Memory
-from broker.standing.tap_index import Kind, Targets
-from broker.standing.taps import Plain, values_of
+from broker.standing.tap_index import Tap
+from broker.standing.taps import Plain, Written, nodes_of, values_of
 from broker.state.pattern_tables import Texts
 from broker.state.stored_documents import StoredDocument
 from xscl.interruption import PENDING, check
@@ -23,8 +24,8 @@ from xscl.interruption import PENDING, check
 _KNOWN = 10_000
 
 
-_Way = Sequence[Targets]
-"""Taps, each with what is read for it, and whom it comes to."""
+_Way = Sequence[tuple[Tap, Plain]]
+"""Taps, each with what is read for it."""
 
 
 class Ways:
@@ -34,9 +35,6 @@ class Ways:
         self._memory = memory
         self._contents = contents
         self._known: dict[Satisfied, _Way | None] = {}
-        self._targets: dict[str, Targets] = {}
-        """By the names of taps, as most layouts are not met again where queries have very many
-        constants."""
         self._version: object = None
 
     def take(self, tapped: Sequence[Tapped], seen: Mapping[int, int]) -> list[Found]:
@@ -46,7 +44,6 @@ class Ways:
         version = self._memory.members.taps.version
         if version is not self._version or len(known) > _KNOWN:
             known.clear()
-            self._targets.clear()
             self._version = version
         left: list[Found] = []
         part = self._contents.part
@@ -65,19 +62,15 @@ class Ways:
         return way
 
     def _way(self, satisfied: Satisfied) -> _Way | None:
-        found: list[Targets] = []
-        taps, known = self._memory.members.taps, self._targets
-        if len(known) > _KNOWN:
-            known.clear()
+        found: list[tuple[Tap, Plain]] = []
+        of_query = self._memory.members.taps.of_query
         for canonical, chosen in satisfied.taps:
-            for tap in taps.of_query(canonical.number):
-                plain = tap.reader.plain(chosen.nodes)
+            nodes = chosen.nodes
+            for tap in of_query(canonical.number):
+                plain = tap.reader.plain(nodes)
                 if plain is None or tap.groups or tap.alone:
                     return None
-                of = known.get(tap.name)
-                if of is None or of[1] is not plain:
-                    of = known[tap.name] = tap.targets(plain)
-                found.append(of)
+                found.append((tap, plain))
         return found
 
     def _go(
@@ -100,29 +93,37 @@ class Ways:
         doc, base, key, _, id_of, _, start, end, _, _, _ = of
         late = seen.get(doc) if base == doc else None
         old = late is not None and end < late
-        rows: dict[Kind, Row] = {}
-        for (name, plain, first_doc, targets), read in zip(way, reads, strict=True):
-            node, nodes, _ = plain
-            stored.append((name, doc, base, key, start, end, id_of, node, nodes, read))
-            for kind, share, group, together, channel, place, wakes, first, floored in targets:
-                if (old or floored) and not group.takes(end, late):
+        made: dict[Plain, dict[Written, Row]] = {}
+        rows: dict[Written, Row] = {}
+        before: Plain | None = None
+        last: Group | None = None
+        for (tap, plain), read in zip(way, reads, strict=True):
+            if plain is not before:
+                before, (node, nodes, _) = plain, plain
+                rows = made.setdefault(plain, {})
+            stored.append((tap.name, doc, base, key, start, end, id_of, node, nodes, read))
+            tap.stored = True
+            for share in tap.shares:
+                group = share.group
+                if (old or group.floored) and not group.takes(end, late):
                     continue
-                if base < first_doc and base < share.first_doc:
+                channel = share.channel
+                if base < share.first_doc:
                     owners = share.knowing(base)
                     if not owners:
                         continue
                     channel = channel.part(owners)
-                row = rows.get(kind)
+                written = share.written
+                row = rows.get(written)
                 if row is None:
-                    values = values_of(kind.paths, read)
-                    row = Row(doc, key, base, start, end, id_of, node, kind.nodes, values)
-                    rows[kind] = row
-                if first:
-                    group.came_to(channel, end)
-                    memory.touched[group.number] = group
-                if wakes and group.asleep:
+                    own, values = nodes_of(written.names, nodes), values_of(written.paths, read)
+                    row = rows[written] = Row(doc, key, base, start, end, id_of, node, own, values)
+                group.came_to(channel, end)
+                if group is not last:
+                    memory.touched[group.number] = last = group
+                if share.wakes and group.asleep:
                     memory.rouse(group, channel.owners)
-                together.offer(channel, place, row)
+                group.standing.offer(channel, share.place, row)
         return True
 
 
@@ -132,7 +133,7 @@ def _reads(way: _Way, texts: Mapping[int, str]) -> list[Texts] | None:
     read: Texts = ()
     before: Plain | None = None
     try:
-        for _, plain, _, _ in way:
+        for _, plain in way:
             if plain is not before:
                 before, places = plain, plain.read
                 # Most blocks have one variable.

@@ -19,13 +19,15 @@ class Channel:
     `noted.py` notes these, else a log of what came to them and was only noted; where documents are
     found by a value, each value has one in `by`. Before `events` there were some that have
     `gone`; of all these each query has `had` so many, or all of them. `parts` are channels of some
-    of the queries, as some documents are not for all."""
+    of the queries, as some documents are not for all. `newest` is when the last of what came to it
+    ends, where somebody notes that."""
 
-    __slots__ = ("by", "events", "gone", "had", "number", "owners", "parts")
+    __slots__ = ("by", "events", "gone", "had", "newest", "number", "owners", "parts")
 
     def __init__(self, owners: list[int]) -> None:
         self.owners = owners
         self.number = -1
+        self.newest = -FOR_EVER
         self.events: list[Offered] | None = None
         self.by: dict[object, Channel] | None = None
         self.gone = 0

@@ -16,7 +16,7 @@ from broker.pattern.in_order.asleep import Asleep
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.distinct import Found, distinct, undecided
 from broker.pattern.in_order.events import ALL, Candidate, Event
-from broker.pattern.in_order.noted import Noted
+from broker.pattern.in_order.offering import Offering
 from broker.pattern.in_order.prefixes import is_prefix
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
@@ -30,7 +30,7 @@ Answer = dict[int, list[Published] | None]
 """What queries publish, by their numbers; None for one that has more to try than it may."""
 
 
-class Together:
+class Together(Offering):
     """Queries of a form by their numbers. A query for which more than `budget` pairs would have to
     be tried for one document goes on with nothing. `known` gives the marks that are stored of a
     query."""
@@ -38,26 +38,19 @@ class Together:
     def __init__(
         self, shared: Shared, budget: int, known: Callable[[int], Known] = lambda _: ()
     ) -> None:
-        self.shared = shared
         self.watermark: int | None = None
         self._budget = budget
         self._spending = Spending(budget)
         self._since: dict[int, int] = {}
         self._matcher = shared.matcher(self._spending, self._since)
-        self._waiting = self._matcher.owners()
-        """The queries for which something may wait."""
-        self._arrived: list[Offered] = []
-        """Rows that it has not looked at."""
+        super().__init__(shared, self._matcher.owners(), self._matcher.over)
         self._future: list[Offered] = []
         """A heap of rows whose times are to come."""
-        self._arrival = 0
         self._waits: dict[int | Channel, list[Offered]] | None = None
         """The rows whose times are to come by query or channel, where somebody has asked."""
         self._takers: dict[int, list[Channel]] = {}
         """By query its channels among these."""
         self.asleep = Asleep()
-        self._deferred = shared.deferred()
-        self._noted = self._deferred if isinstance(self._deferred, Noted) else None
         self._keeping = Keeping(shared.plan, known) if looks_at_several(shared.plan) else None
 
     def join(self, owner: int, first_doc: int) -> None:
@@ -72,55 +65,6 @@ class Together:
         if self._noted is not None:
             self._noted.leave(owner)
         del self._since[owner]
-
-    def offer(self, to: Channel, tap: int, row: Row) -> None:
-        """A row that queries take, or ALL of them, of a tap by its place in the plan, which is the
-        same for all rows of a channel. Those of one document come in the order of their nodes."""
-        noted, reader = self._noted, self.shared.readers[tap]
-        try:
-            if reader.tests and not reader.passes(row):
-                return
-        except TooMuch:
-            self.give_up(to.owners)
-            return
-        if noted is not None and noted.sifts:
-            number = to.number
-            noted.numbers.append(number if number >= 0 else noted.enter(to, reader.place))
-            noted.rows.append(row)
-            return
-        self._arrival = arrival = self._arrival + 1
-        # What waits for one query that goes on anyhow is not worth noting, if it shares nothing.
-        alone = len(to.owners) == 1 and not self._deferred.shares
-        if alone and to.owners[0] in self._waiting:
-            self._arrived.append(reader.event(to.owners[0], arrival, row))
-        elif self._deferred.last:
-            self._arrived.append(reader.offered(to, arrival, row))
-        else:
-            self._arrived += [reader.event(owner, arrival, row) for owner in to.owners]
-
-    def _rows(self) -> list[Offered]:
-        """All rows that it has not looked at, as events."""
-        if self._noted is not None:
-            new = self._noted.offered(self._arrival + 1)
-            self._arrival += len(new)
-            self._arrived += new
-        return self._arrived
-
-    def give_up(self, owners: Iterable[int]) -> None:
-        """Queries have more to try than they may."""
-        self._matcher.over.update(owners)
-
-    def extend(self, events: Iterable[Event]) -> None:
-        """Rows that were read before."""
-        self._arrived.extend(events)
-
-    def withdraw(self) -> None:
-        """Forget the rows that it has not looked at."""
-        self._rows().clear()
-
-    def __bool__(self) -> bool:
-        """Whether there are rows that it has not looked at."""
-        return bool(self._arrived or (self._noted is not None and self._noted.rows))
 
     # -- advancing -----------------------------------------------------------------------------
 
@@ -359,8 +303,11 @@ class Together:
             found = deadline
         return found if self._keeping is None else min(found, self._keeping.due())
 
-    def expire(self, watermark: int | None) -> None:
-        """Drop what no match can contain any more."""
+    def expire(self, watermark: int | None) -> bool:
+        """Drop what no match can contain any more. Returns whether channels have other numbers than
+        before."""
+        noted = self._noted
+        version = 0 if noted is None else noted.takers.version
         if watermark is not None:
             self._matcher.expire(watermark)
             pending = [*self._rows(), *self._future]
@@ -368,6 +315,7 @@ class Together:
                 self._matcher.drop(prefix)
             if self._keeping is not None:
                 self._keeping.expire(watermark)
+        return noted is not None and noted.takers.version != version
 
     def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
         """What is not decided of a query, with twice the watermark that decides it. Raises

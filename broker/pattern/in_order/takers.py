@@ -30,6 +30,8 @@ class Takers:
 
     def __init__(self, last: int) -> None:
         self._last = last
+        self.version = 0
+        """Another one when channels have other numbers than before."""
         self.slot: dict[int, int] = {}
         """By query."""
         self.owners: list[int] = []
@@ -52,8 +54,8 @@ class Takers:
 
     def enter(self, channel: Channel, place: int) -> None:
         """A channel is new, for the block at a place. Some of its queries may have gone."""
-        known = self.slot
-        self._add(channel, place, [known[owner] for owner in channel.owners if owner in known])
+        own = map(self.slot.get, channel.owners)
+        self._add(channel, place, [slot for slot in own if slot is not None])
 
     def _add(self, channel: Channel, place: int, slots: Sequence[int]) -> None:
         number = channel.number = len(self.channels)
@@ -111,6 +113,7 @@ class Takers:
         nothing."""
         if len(self.channels) <= 2 * (self._last + 1) * len(self.slot) + _STALE:
             return None
+        self.version += 1
         kept = [number for number in range(len(self.channels)) if lives(number)]
         old = [(self.channels[n], self.places[n], self.slots(n)) for n in kept]
         for channel in self.channels:
