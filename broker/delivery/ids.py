@@ -25,6 +25,9 @@ REMEMBERED = 2_000_000
 
 _SIZE = 20
 _SPREAD = 0x9E3779B97F4A7C15
+_64_BITS = (1 << 64) - 1
+_FEW = 40
+"""Entries whose keys are computed one by one, which takes less time than making arrays of them."""
 _HEX = 32
 
 
@@ -64,7 +67,19 @@ def each(entries: bytes) -> list[bytes]:
     return [entries[at : at + _SIZE] for at in range(0, len(entries), _SIZE)]
 
 
-def _keys(entries: bytes) -> npt.NDArray[np.uint64]:
+def _keys(entries: bytes) -> list[int]:
+    if len(entries) > _FEW * _SIZE:
+        keys: list[int] = _key_array(entries).tolist()
+        return keys
+    number = int.from_bytes
+    return [
+        number(entries[at : at + 8], "big")
+        ^ number(entries[at + _ID : at + _SIZE], "big") * _SPREAD & _64_BITS
+        for at in range(0, len(entries), _SIZE)
+    ]
+
+
+def _key_array(entries: bytes) -> npt.NDArray[np.uint64]:
     table = np.frombuffer(entries, np.uint8).reshape(-1, _SIZE)
     starts = np.ascontiguousarray(table[:, :8]).view(">u8").ravel().astype(np.uint64)
     numbers = np.ascontiguousarray(table[:, _ID:]).view(">u4").ravel().astype(np.uint64)
@@ -89,13 +104,13 @@ class Ids:
             size += (len(ids) + len(left_out)) // _SIZE
             if size >= self._most:
                 break
-        self._memory = KnownKeys(_keys(b"".join(blobs)))
+        self._memory = KnownKeys(_key_array(b"".join(blobs)))
         self.size = size
 
     def known(self, db: sqlite3.Connection, entries: bytes) -> set[bytes] | None:
         """Those of the given entries that were stored before; None if none was, and none is given
         twice."""
-        keys: list[int] = _keys(entries).tolist()
+        keys = _keys(entries)
         hits = set(self._memory.intersection(keys))
         if not hits:
             return None if len(set(keys)) == len(keys) else set()
@@ -111,7 +126,7 @@ class Ids:
 
     def add(self, entries: bytes) -> None:
         """Add entries to the memory; to be called after the commit that stored them."""
-        self._memory.add(_keys(entries).tolist())
+        self._memory.add(_keys(entries))
         self.size += count(entries)
 
     def trim(self, db: sqlite3.Connection, oldest: int) -> None:

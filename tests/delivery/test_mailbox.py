@@ -55,6 +55,24 @@ def test_a_match_is_taken_once_also_in_another_process_and_beside_new_ones(tmp_p
         assert mailbox.last() == 3
 
 
+@pytest.mark.parametrize("together", [1, 60])
+@pytest.mark.parametrize("read_again", [False, True])
+def test_a_match_is_known_however_many_come_with_it(
+    tmp_path: Path, together: int, read_again: bool
+) -> None:
+    """Of few and of many matches what is remembered is computed in different ways."""
+    found = [match(n, f"q{n % 7}") for n in range(60)]
+    mailbox = open_mailbox(tmp_path)
+    for begin in range(0, 60, together):
+        assert mailbox.take(found[begin : begin + together]) == together
+    if read_again:
+        mailbox.close()
+        mailbox = open_mailbox(tmp_path)
+    with mailbox:
+        assert mailbox.take(found) == 0
+        assert [mailbox.take([each]) for each in found] == [0] * 60
+
+
 def test_a_match_is_known_after_its_row_has_gone(tmp_path: Path) -> None:
     with open_mailbox(tmp_path) as mailbox:
         mailbox.take([match(n) for n in range(10)], START)
