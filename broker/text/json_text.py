@@ -29,5 +29,5 @@ def from_json(text: str | bytes) -> Any:
     """The value that JSON says. Raises ValueError and RecursionError."""
     try:
         return pydantic_core.from_json(text)
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for a string with a lone surrogate
         return json.loads(text)

@@ -102,6 +102,7 @@ JSON = st.recursive(
 def test_json_is_that_of_python(value: Any) -> None:
     written = to_json(value)
     assert from_json(written) == json.loads(written) == value
+    assert from_json(json.dumps(value, ensure_ascii=False)) == value
     if utf8(value):
         assert written == json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
