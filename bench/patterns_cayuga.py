@@ -4,7 +4,8 @@
 
 The templates Filter, NonDeterministic and Fold, those of feeds, and Double-Top. First the step from
 rows to candidates, of the two templates that have a state: what stage 1 gives is which
-subscriptions have the constants of an event. Beside it Python by hand with the same index, which
+subscriptions have the constants of an event. As the engine does, it hands over batches in columns,
+and few events one by one. Beside it Python by hand with the same index, which
 knows that no two events are of the same second, and that none is late. Then from XML to matches.
 All find as many matches, which is asserted. Events per CPU second.
 """
@@ -15,6 +16,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from bench import cayuga
 from bench.cayuga import TEMPLATES
@@ -22,11 +26,19 @@ from bench.frozen import frozen
 from bench.measure import BROKER, finish, parser, table
 from bench.pattern_rows import EXPIRES, compiled, quotes, rate
 from broker import Broker, Document
+from broker.join.one_block import MANY
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
 
 _US = 1_000_000
+Given = tuple[int, Channel, int, Row]
+"""The attribute of subscriptions, the channel that they are for a tap, that, and a row of it."""
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Batch = tuple[list[Given], tuple[Numbers, Numbers] | None]
+"""Rows, and as columns their attributes and the numbers of their channels."""
+
 Points = list[tuple[float, float]]
 _SIZES = (1, 100, 1_000)
 _LONG = 3 * cayuga.WINDOW
@@ -54,9 +66,9 @@ def step(
     for group in groups:
         group.decided((cayuga.START - _LONG) * _US)
         group.expire(cayuga.START * _US)
-    given = []
+    given: list[list[Given]] = []
     for number, (at, values, k) in enumerate(every):
-        own = []
+        own: list[Given] = []
         for tap in range(2):
             row = _row(tap, number, at, k)
             for attribute, value in enumerate(values):
@@ -64,13 +76,19 @@ def step(
                 if to is not None:
                     own.append((attribute, to, tap, row))
         given.append(own)
+    batches = [_batch(groups, given[first : first + size]) for first in range(0, len(given), size)]
     with frozen():
         found, begun = 0, time.process_time()
-        for first in range(0, len(given), size):
+        for first, (own, columns) in zip(range(0, len(given), size), batches, strict=True):
             touched = set()
-            for own in given[first : first + size]:
+            if columns is None:
                 for attribute, to, tap, row in own:
                     groups[attribute].offer(to, tap, row)
+                    touched.add(attribute)
+            else:
+                for attribute, group in enumerate(groups):
+                    chosen = np.flatnonzero(columns[0] == attribute)
+                    group.offer_all(columns[1][chosen], [own[n][-1] for n in chosen.tolist()])
                     touched.add(attribute)
             watermark = every[min(first + size, len(every)) - 1][0] * _US
             for attribute in touched:
@@ -80,6 +98,15 @@ def step(
                     group.expire(watermark)
         taken = time.process_time() - begun
     return taken, found
+
+
+def _batch(groups: Sequence[Together], given: Sequence[list[Given]]) -> Batch:
+    """The rows of a batch, and if these are many in columns."""
+    rows = [each for own in given for each in own]
+    if len(given) < MANY:
+        return rows, None
+    attributes = np.array([attribute for attribute, *_ in rows])
+    return rows, (attributes, np.array([groups[a].number_of(to, tap) for a, to, tap, _ in rows]))
 
 
 def _row(tap: int, number: int, at: int, k: int) -> Row:

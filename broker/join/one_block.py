@@ -25,7 +25,7 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _KNOWN = 10_000
 
-_MANY = 8
+MANY = 8
 """So many documents are looked at in columns."""
 
 _EDGE = 2
@@ -183,7 +183,7 @@ class OneBlock:
         """Give documents, by their witness rows and records, in columns, if there are many that
         satisfy nothing but taps, and other ones each. Returns their numbers."""
         first_doc, starts = tapping.first_doc, tapping.starts
-        if starts is None or len(records) < _MANY:
+        if starts is None or len(records) < MANY:
             return ()
         other = np.array(
             [
@@ -194,7 +194,7 @@ class OneBlock:
                 for each in records
             ]
         )
-        if len(other) - other.sum() < _MANY:
+        if len(other) - other.sum() < MANY:
             return ()
         var1, var2, node1, node2, doc = [
             rows.column(name).to_numpy() for name in ("var1", "var2", "node1", "node2", "doc")

@@ -43,19 +43,19 @@ class InColumns:
         queries, which = rows.queries[which >= 0], which[which >= 0]
         at, kinds, numbers = columns.expanded(queries)
         which = which[at]
-        # Of what is read the rows of one kind are one row.
-        size = len(columns.kinds)
+        # Of what is read there is one row for all that have written the same.
+        size = len(columns.written)
         made: dict[int, Row] = {}
-        keys = which * size + kinds
-        for key in np.unique(keys).tolist():
-            (of, plain, texts), (_, named) = reads[key // size], columns.kinds[key % size]
+        keys = which * size + np.array([place for _, place in columns.kinds])[kinds]
+        for key in {*keys.tolist()}:
+            (of, plain, texts), named = reads[key // size], columns.written[key % size]
             made[key] = Row(
                 *(of.doc, of.key, of.base, of.start, of.end, of.id, plain.node),
                 nodes_of(named.names, plain.nodes),
                 values_of(named.paths, texts),
             )
         groups: dict[int, list[int]] = {}
-        for kind in np.unique(kinds).tolist():
+        for kind in sorted({*kinds.tolist()}):
             groups.setdefault(columns.kinds[kind][0].number, []).append(kind)
         for own in groups.values():
             group = columns.kinds[own[0]][0]

@@ -13,21 +13,21 @@ import numpy as np
 
 from broker.pattern.in_order.takers import LARGE, Numbers
 from broker.standing.live import Group
-from broker.standing.tap_index import Tap, TapIndex
+from broker.standing.tap_index import Share, Tap, TapIndex
 from broker.standing.taps import Written
 
 _STALE = 1_000
 """So many shares of taps that have changed are kept beside as many as there are."""
 
-Kind = tuple[Group, Written]
-"""What is the same for very many shares."""
+Kind = tuple[Group, int]
+"""What is the same for very many shares: their group, and the place of what they have written."""
 
 
 class TapColumns:
     """By the number of the canonical query that finds a tap, its shares are so many of `_counts`
     from a place of `starts` on, which is negative where its documents have to be looked at one by
-    one. Of each share there is its kind, of `kinds`, and the number of its channel. All of them
-    know documents from `first_doc` on."""
+    one. Of each share there is its kind, of `kinds`, with what it has `written`, and the number of
+    its channel. All of them know documents from `first_doc` on."""
 
     def __init__(self, taps: TapIndex) -> None:
         self.taps = taps
@@ -37,7 +37,9 @@ class TapColumns:
         self.starts = array("i", [-1])
         self._counts = array("i", [0])
         self.kinds: list[Kind] = []
-        self._known: dict[Kind, int] = {}
+        self.written: list[Written] = []
+        self._kind_of: dict[tuple[Group, Written], int] = {}
+        self._place_of: dict[Written, int] = {}
         self._kinds = array("i")
         self._numbers = array("q")
         self._used = 0
@@ -74,12 +76,7 @@ class TapColumns:
             number = share.group.standing.number_of(share.channel, share.place)
             if number is None or share.group.floored:
                 return
-            kind = (share.group, share.written)
-            known = self._known.get(kind)
-            if known is None:
-                known = self._known[kind] = len(self.kinds)
-                self.kinds.append(kind)
-            kinds.append(known)
+            kinds.append(self._kind(share))
             numbers.append(number)
             self.first_doc = max(self.first_doc, share.first_doc)
         self.starts[query] = len(self._kinds)
@@ -87,6 +84,17 @@ class TapColumns:
         self._used += len(kinds)
         self._kinds.extend(kinds)
         self._numbers.extend(numbers)
+
+    def _kind(self, share: Share) -> int:
+        of = self._kind_of
+        known = of.get((share.group, share.written))
+        if known is None:
+            if share.written not in self._place_of:
+                self._place_of[share.written] = len(self.written)
+                self.written.append(share.written)
+            known = of[share.group, share.written] = len(self.kinds)
+            self.kinds.append((share.group, self._place_of[share.written]))
+        return known
 
     def expanded(self, queries: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """The shares of the taps that these queries find: which of the queries, and of each share
