@@ -88,8 +88,9 @@ def step(
             else:
                 for attribute, group in enumerate(groups):
                     chosen = np.flatnonzero(columns[0] == attribute)
-                    group.offer_all(columns[1][chosen], [own[n][-1] for n in chosen.tolist()])
-                    touched.add(attribute)
+                    if len(chosen):
+                        group.offer_all(columns[1][chosen], [own[n][-1] for n in chosen.tolist()])
+                        touched.add(attribute)
             watermark = every[min(first + size, len(every)) - 1][0] * _US
             for attribute in touched:
                 found += len(groups[attribute].decided(watermark))

@@ -28,11 +28,11 @@ from broker.pattern.plan import Window
 _MANY = 48
 """So many documents are looked at in columns; fewer are looked at one by one."""
 
-_CONCERN = 2
+_CONCERN = 1
 """So many times what concerns a query are few of all that came."""
 
 _HEAT = 64
-"""How much of late says whether most of what comes concerns nobody."""
+"""How much of late says whether what comes concerns few."""
 
 _PART = 8
 """What is over is dropped when it is so much of all that is noted."""
@@ -65,9 +65,9 @@ class Noted(Log):
         self.numbers = array("q")
         self.rows: list[Row] = []
         self._heat = 0
-        """More than 0 if of late most of what came was given to a query."""
+        """More than 0 if of late more was given to queries than came."""
         self.sifts = True
-        """Whether most of what comes concerns nobody, so that it is worth while to sift it."""
+        """Whether less is given to queries than comes, so that it is worth while to sift it."""
 
     def join(self, owner: int) -> None:
         """A query comes."""
@@ -106,7 +106,7 @@ class Noted(Log):
 
     def _warm(self, given: int, came: int) -> None:
         """So much was given, of so much that came."""
-        heat = self._heat + 2 * given - came
+        heat = self._heat + given - came
         self._heat = _HEAT if heat > _HEAT else -_HEAT if heat < -_HEAT else heat
         self.sifts = heat <= 0
 
