@@ -31,6 +31,9 @@ _TEXT = """
 """
 _BATCH = 100
 _PARTS = (4, 10, 20, 22)
+_NEAREST = 4
+"""Orders that are measured once more, by turns with the plan, as they are the fastest ones."""
+_TURNS = 5
 Weights = Mapping[str, float]
 Shaped = Callable[[Problem], Shape]
 
@@ -85,12 +88,25 @@ def quality(count: int) -> str:
     for rare in "abcd":
         weights = dict.fromkeys("abcd", 10.0) | {rare: 0.5}
         events = stream(pattern, weights, count)
-        chosen, matches = min(search(pattern, events, None) for _ in range(2))
+        matches = search(pattern, events, None)[1]
         times = {}
         for order in permutations(range(4)):
             times[order], found = search(pattern, events, fixed(of_order(order)))
             assert found == matches, "another order finds other matches"
-        best, worst = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
+        worst = max(times, key=times.__getitem__)
+        # The least of 24 times that were taken once would be the luckiest, and not that of the best.
+        nearest = sorted(times, key=times.__getitem__)[:_NEAREST]
+        shapes = [None, *[fixed(of_order(order)) for order in nearest]]
+        again = [
+            min(taken)
+            for taken in zip(
+                *[[search(pattern, events, each)[0] for each in shapes] for _ in range(_TURNS)],
+                strict=True,
+            )
+        ]
+        chosen = again[0]
+        times |= dict(zip(nearest, again[1:], strict=True))
+        best = min(nearest, key=times.__getitem__)
         cells = [f"{times[each] / count * 1e6:,.0f}" for each in (best, (0, 1, 2, 3), worst)]
         cells.append(" ".join("abcd"[place] for place in best))
         cells.append(f"{chosen / times[best]:.2f}")

@@ -103,7 +103,7 @@ class Choices:
             if not sizes[-1]:
                 return None
         self._look()
-        key = (number, pivot, *[size.bit_length() for size in sizes])
+        key = (number, pivot, *[(size.bit_length() + 1) >> 1 for size in sizes])
         steps = self._plans.get(key)
         if steps is None:
             if len(self._plans) >= _PLANS:

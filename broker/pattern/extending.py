@@ -78,15 +78,21 @@ class Search:
         step = steps[at]
         spend = self._setting.spend
         inner = self._chosen_inside(step)[1] if step.inside else None
+        place = step.places[0]
         for instance in self._found(step, chosen, tuples):
             spend()
             if not keys.isdisjoint(instance.keys):
                 continue
-            both = common(tuples, instance.tuples)
-            if both is not None and not both:
-                continue
-            own = {step.places[0]: instance} if inner is None else inner[id(instance)]
-            taken = {**chosen, **own}
+            both = tuples
+            if instance.tuples is not None:
+                both = common(tuples, instance.tuples)
+                if both is not None and not both:
+                    continue
+            taken = {**chosen}
+            if inner is None:
+                taken[place] = instance
+            else:
+                taken |= inner[id(instance)]
             if step.order and any(taken[p].end >= taken[q].start for p, q in step.order):
                 continue
             if step.checks and not _hold(step.checks, taken):
@@ -187,6 +193,9 @@ def _scope(instances: Iterable[Instance]) -> Scope:
     computed: dict[str, object] = {}
     for each in instances:
         single.update(each.single)
-        several.update(each.several)
-        computed.update(each.computed)
+        # Most have no elements, and nothing computed of them.
+        if each.several:
+            several.update(each.several)
+        if each.computed:
+            computed.update(each.computed)
     return Scope(single, several, computed)

@@ -11,14 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from broker.pattern.values import (
-    Condition,
-    Scope,
-    Value,
-    compile_condition,
-    lasts,
-    names,
-)
+from broker.pattern.conditions import Condition, compile_condition
+from broker.pattern.values import Scope, Value, lasts, names
 from xscl import ast
 from xscl.check.sites import uses
 

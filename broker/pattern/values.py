@@ -1,17 +1,13 @@
-"""Conjuncts and expressions of a pattern, compiled: from a syntax tree to a function of a scope.
-
-A condition holds if it holds for some choice of nodes, as in Part 1. A conjunct that names what is
-absent is not asked, and so holds (Part 2, "Where a conjunct is asked").
-"""
+"""Expressions of a pattern, compiled: from a syntax tree to a function of a scope."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from broker.pattern.comparing import some_compare
+from broker.pattern.comparing import COMPARE, some_compare
 from broker.pattern.instances import Row
 from broker.pattern.sliding import Column
 from broker.pattern.sums import total
@@ -98,9 +94,9 @@ def _path(path: ast.Path) -> Leaf:
     assert name is not None
 
     def texts(scope: Scope) -> Sequence[Any]:
-        if name in scope.computed:
+        if scope.computed and name in scope.computed:
             return _listed(scope.computed[name])
-        row = scope.bound(name)
+        row = scope.single.get(name) if scope.current is None else scope.bound(name)
         if row is None:
             if scope.current is not None or name not in scope.several or name in scope.windowed:
                 raise NotAsked
@@ -203,7 +199,7 @@ def _numbers(elements: Sequence[Row | None], text: str) -> list[float]:
 # -- compiled ----------------------------------------------------------------------------------
 
 
-class _Compiler:
+class Compiler:
     """Collects the leaves of an expression; a compiled part is a function of their values."""
 
     def __init__(self) -> None:
@@ -256,12 +252,15 @@ class _Compiler:
 
     def _comparison(self, expr: ast.Comparison) -> Callable[[Given], bool]:
         a, b, op = self.value(expr.left), self.value(expr.right), expr.op
+        compare = COMPARE[op]
         relational = op not in ("=", "!=")
 
         def holds(given: Given) -> bool:
             x, y = a(given), b(given)
             number = relational or isinstance(x, float) or isinstance(y, float)
             plain: Callable[[Any], Any] = to_number if number else to_string
+            if not (isinstance(x, list | tuple) or isinstance(y, list | tuple)):
+                return compare(plain(x), plain(y))
             left, right = ([plain(each) for each in _listed(side)] for side in (x, y))
             return some_compare(op, left, right)
 
@@ -277,7 +276,7 @@ def _one(value: Value) -> Value:
 
 def compile_value(expr: ast.Expr) -> Callable[[Scope], Value]:
     """A function from a scope to the value of an expression. Raises NotAsked, TextTooLong."""
-    compiler = _Compiler()
+    compiler = Compiler()
     value = compiler.value(expr)
     leaves = compiler.leaves
     if isinstance(expr, ast.Path):
@@ -293,7 +292,7 @@ def compile_each(expr: ast.Expr) -> Callable[[Scope], list[Value]]:
     """A function from a scope to the values of an expression, one for each choice of nodes: texts,
     numbers and booleans. What is absent or too long has none, and of too many only the first
     count."""
-    compiler = _Compiler()
+    compiler = Compiler()
     value = compiler.value(expr)
     leaves = compiler.leaves
 
@@ -320,62 +319,3 @@ def compile_known(expr: ast.Expr) -> Callable[[Scope], Value]:
             return ()
 
     return known
-
-
-Condition = Callable[[Scope], bool]
-
-
-def compile_condition(expr: ast.Expr) -> Condition:
-    """A function from a scope to whether a conjunct holds; one that is not asked does. Raises
-    TooMuch."""
-    compiler = _Compiler()
-    holds = _truth(expr, compiler)
-    leaves = compiler.leaves
-
-    def condition(scope: Scope) -> bool:
-        try:
-            given = [leaf.read(scope) for leaf in leaves]
-        except NotAsked:
-            return True
-        try:
-            return holds(given)
-        except TextTooLong:
-            return False
-
-    return condition
-
-
-def _truth(expr: ast.Expr, compiler: _Compiler) -> Callable[[Given], bool]:
-    """Whether a condition holds for some choice among the values of its leaves."""
-    match expr:
-        case ast.And(parts=parts):
-            every = [_truth(part, compiler) for part in parts]
-            return lambda given: all(part(given) for part in every)
-        case ast.Or(parts=parts):
-            some = [_truth(part, compiler) for part in parts]
-            return lambda given: any(part(given) for part in some)
-        case ast.Not(part=part):
-            inner = _truth(part, compiler)
-            return lambda given: not inner(given)
-    begin = len(compiler.leaves)
-    value = compiler.value(expr)
-    end = len(compiler.leaves)
-    if isinstance(expr, ast.Path):
-        return lambda given: bool(given[begin])
-
-    paths_only = isinstance(expr, ast.Comparison) and all(
-        isinstance(side, ast.Path | ast.String | ast.Number) for side in (expr.left, expr.right)
-    )
-
-    def some_choice(given: Given) -> bool:
-        if paths_only and all(isinstance(each, str) for own in given[begin:end] for each in own):
-            return bool(value(given))
-        before = given[:begin]
-        every = choices(*given[begin:end])
-        return any(bool(value([*before, *choice])) for choice in every)
-
-    return some_choice
-
-
-def all_hold(conditions: Iterable[Condition], scope: Scope) -> bool:
-    return all(condition(scope) for condition in conditions)

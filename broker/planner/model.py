@@ -26,7 +26,7 @@ search of `broker.pattern.extending` reads what it finds by time and by a value,
 _PREDICATE = 0.25
 """What ZStream adds to reading a pair for each predicate that is asked of it."""
 
-_ASKED, _MADE = 0.65, 0.45
+_ASKED, _MADE = 0.15, 0.35
 """What the search takes for asking something of a pair, and for one that passes, beside reading
 one: fitted to its times (`bench/notes/planner.md`)."""
 

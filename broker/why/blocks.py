@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
+from broker.pattern.conditions import compile_condition
 from broker.pattern.instances import Row
-from broker.pattern.values import Scope, compile_condition, names, path_text, paths
+from broker.pattern.values import Scope, names, path_text, paths
 from broker.state.stored_documents import StoredDocument
 from xscl import ast
 from xscl.check.sites import bound_in

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
+from broker.pattern.conditions import compile_condition
 from broker.pattern.instances import Row
-from broker.pattern.values import Scope, compile_condition
+from broker.pattern.values import Scope
 from broker.text.people import shorten
 from broker.why.blocks import BlockReader, Condition, is_plain_path
 from broker.why.joins import RESTS, Side, ValueJoin, satisfied, value_join

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from broker.pattern.conditions import compile_condition
 from broker.pattern.instances import Row
-from broker.pattern.values import compile_condition
 from broker.registered import Registered
 from broker.text.people import shorten
 from broker.text.units import duration_up

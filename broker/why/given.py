@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from broker.pattern.conditions import compile_condition
 from broker.pattern.instances import Row
-from broker.pattern.values import compile_condition
 from broker.state.stored_documents import StoredDocument
 from broker.text.people import shorten
 from broker.text.units import duration_up

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from broker.pattern.conditions import Condition, compile_condition
 from broker.pattern.instances import Row
-from broker.pattern.values import Condition, Scope, compile_condition, compile_each, names
+from broker.pattern.values import Scope, compile_each, names
 from xscl import ast
 from xscl.functions.table import FUNCTIONS, to_number, to_string
 from xscl.normal.operators import FollowedBy, Tree, blocks_of, operators_of

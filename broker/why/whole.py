@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from broker.pattern.conditions import Condition
 from broker.pattern.instances import Row
-from broker.pattern.values import Condition, Scope
+from broker.pattern.values import Scope
 from broker.why.joins import RESTS, Pairs
 from xscl.normal.operators import FollowedBy, Tree, blocks_of, operators_of
 

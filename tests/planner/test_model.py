@@ -86,22 +86,22 @@ def test_operators_read_pairs_and_make_matches() -> None:
 def test_a_search_reads_what_is_near_in_order_and_has_the_value() -> None:
     # It reads 20 of 40 pairs, as they are in order, asks of each, and makes two of them.
     asked = Problem((8.0, 5.0), {(0, 1): 0.1}, ((1, 2),), model="search")
-    assert asked.node(1, 2) == pytest.approx(20 * 1.65 + 2 * 0.45)
+    assert asked.node(1, 2) == pytest.approx(20 * 1.15 + 2 * 0.35)
     free = Problem((8.0, 5.0), model="search")
-    assert free.node(1, 2) == pytest.approx(40 * 1.45)
+    assert free.node(1, 2) == pytest.approx(40 * 1.35)
     # An equality finds what it asks for, and so does PARTITION BY.
     tied = Problem((8.0, 5.0), {(0, 1): 0.1}, model="search", found=frozenset([(0, 1)]))
-    assert tied.node(1, 2) == pytest.approx(4 * 1.65 + 4 * 0.45)
+    assert tied.node(1, 2) == pytest.approx(4 * 1.15 + 4 * 0.35)
     near = Problem((8.0, 5.0), equal=((0b11, 4.0),), model="search")
-    assert near.node(1, 2) == pytest.approx(10 * 1.45)
+    assert near.node(1, 2) == pytest.approx(10 * 1.35)
     # Of two equalities between the same sets one finds, and the other is asked.
     pairs = {(0, 2): 0.1, (1, 2): 0.5}
     both = Problem((2.0, 3.0, 10.0), pairs, model="search", found=frozenset(pairs))
-    assert both.node(0b011, 0b100) == pytest.approx(6 * 1.65 + 3 * 0.45)
+    assert both.node(0b011, 0b100) == pytest.approx(6 * 1.15 + 3 * 0.35)
     # What needs three parts is asked where the last one comes.
     late = Problem((2.0, 3.0, 10.0), attached=(Attached(0b111, 0.5),), model="search")
-    assert late.node(0b001, 0b010) == pytest.approx(6 * 1.45)
-    assert late.node(0b011, 0b100) == pytest.approx(60 * 1.65 + 30 * 0.45)
+    assert late.node(0b001, 0b010) == pytest.approx(6 * 1.35)
+    assert late.node(0b011, 0b100) == pytest.approx(60 * 1.15 + 30 * 0.35)
 
 
 def test_a_search_begins_where_less_is_read_though_more_is_made() -> None:

@@ -62,8 +62,18 @@ def to_number(value: str | float) -> float:
     """
     if not isinstance(value, str):
         return float(value)
-    found = _NUMBER.fullmatch(value)
+    return _known_number(value) if len(value) <= _SHORT else _number(value)
+
+
+def _number(text: str) -> float:
+    found = _NUMBER.fullmatch(text)
     return float(found[1]) if found else math.nan
+
+
+_SHORT = 24
+"""Letters of a text up to which its number is remembered: the same one is compared again and
+again."""
+_known_number = lru_cache(1 << 14)(_number)
 
 
 def to_string(value: str | float) -> str:
