@@ -29,7 +29,7 @@ _BYTES = 16 << 20
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
 
-_APART = 0.015
+_APART = 0.010
 """Seconds from the begin of a batch of few documents to that of the next, which then has what came
 meanwhile: a batch costs as much by itself as twenty documents."""
 
