@@ -185,8 +185,7 @@ class Joiner:
 
     def candidates(self, rows: pa.Table, tapping: Tapping | None = None) -> list[Found]:
         """The candidate matches that have a document of this batch, given by its witness rows. With
-        `tapping`, documents that are for all taps of their layout are added there instead. Raises
-        Again."""
+        `tapping`, documents for all taps of their layout go there instead. Raises Again."""
         records = self._reader.read(rows)
         recalled = self._recall(records)
         self.long.begin(records, self._history.floor, self.templates.widest)
@@ -194,12 +193,11 @@ class Joiner:
         found: list[Found] = []
         budget, postings = self._budget, self.postings
         of_one, some_derived = bool(self._one_block), budget.has_derived
-        whole: Collection[int] = ()
         tapped: list[Tapped] | None = None
-        if tapping is not None and of_one:
+        whole: Collection[int] = ()
+        if tapping is not None and of_one and self.ownership is ALL:
             tapped = tapping.each
-            plainly = self.ownership is ALL and not (some_derived or budget.exceeded)
-            if plainly and tapping.starts is not None:
+            if not (some_derived or budget.exceeded):
                 whole = self._one_block.columns(rows, records, tapping)
         for record in records:
             if PENDING:
@@ -207,10 +205,9 @@ class Joiner:
             # What has no value that joins meets nobody: most documents that only taps take.
             own = self._of_two(record, needed) if any(record.codes) else []
             derived = some_derived and budget.is_derived(record.doc)
-            if of_one and not (whole and record.doc in whole):
-                of_block = self._of_one(
-                    record, needed, None if derived or budget.exceeded else tapped
-                )
+            if of_one and record.doc not in whole:
+                taken = None if derived or budget.exceeded else tapped
+                of_block = self._of_one(record, needed, taken)
                 own = of_block + own if own else of_block
             if derived:
                 own = [each for each in own if budget.take(budget.pair(each), 1)]
@@ -262,13 +259,8 @@ class Joiner:
         satisfied = self._one_block.satisfied(layout)
         lasting, base = record.end - record.start, record.base
         plans = satisfied.every
-        if (
-            tapped is not None
-            and satisfied.taps
-            and lasting <= satisfied.window
-            and base >= satisfied.first_doc
-            and self.ownership is ALL
-        ):
+        taken = lasting <= satisfied.window and base >= satisfied.first_doc
+        if tapped is not None and satisfied.taps and taken:
             tapped.append((record.doc, satisfied))
             plans = satisfied.others
         if not plans:

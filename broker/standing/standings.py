@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Found
-from broker.join.one_block import Tapping
 from broker.join.ownership import ALL, Ownership
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
@@ -73,7 +72,7 @@ class Standings:
             self.tables, catalog, self._memory.members, ownership, self.lateness
         )
         self._arriving = Arriving(self._memory, catalog, contents)
-        self.tapping = self._arriving.tapping
+        self.tapping, self.take = self._arriving.tapping, self._arriving.take
         self._renewing = Renewing(self._memory, work)
         self._stored: int | None = None
         self._loaded = False
@@ -183,16 +182,6 @@ class Standings:
         ends, each with the highest time then."""
         if self:
             self.tables.add_late([each for each in documents if each[1] < each[2]])
-
-    def take(
-        self,
-        found: list[Found],
-        documents: Sequence[StoredDocument],
-        seen: Mapping[int, int],
-        tapping: Tapping | None = None,
-    ) -> list[Found]:
-        """See `Arriving.take`."""
-        return self._arriving.take(found, documents, seen, tapping)
 
     def fill(self, found: Sequence[Found], documents: Sequence[StoredDocument]) -> None:
         """Store the rows of documents that were there before, without handing them over: `reload`,

@@ -3,13 +3,17 @@ where they come one by one, whatever changes in between."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from broker import Broker, Document
+from broker.join.candidates import Found
+from broker.join.one_block import TapRows
 from broker.standing.in_columns import InColumns
+from broker.standing.tap_columns import TapColumns
 
 _VALUES = 12
 _A, _B, _C = (f"S/e[./{name} = '{{{n}}}'][./k->{var}]" for n, (name, var) in enumerate(
@@ -51,7 +55,9 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     take = InColumns.take
 
-    def counted(self, rows, columns, seen):  # type: ignore[no-untyped-def]
+    def counted(
+        self: InColumns, rows: TapRows, columns: TapColumns, seen: Mapping[int, int]
+    ) -> list[Found]:
         counts.append(len(rows.docs))
         return take(self, rows, columns, seen)
 
