@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -59,11 +59,15 @@ def undecided(
         yield due_beyond(each.instance.end), each.instance
 
 
-def _of_one_time(shared: Shared, found: Iterable[Instance]) -> list[Published]:
+def _of_one_time(shared: Shared, found: Sequence[Instance]) -> list[Published]:
     """The matches that begin at one time and end at one, each once and in order."""
+    of_blocks = shared.of_blocks
+    if of_blocks:
+        by_ids = {tuple([row.id for row in each.rows]): each for each in found}
+        if len(by_ids) == len(found):
+            return [Published(by_ids[ids], shared.names) for ids in sorted(by_ids)]
     seen: dict[object, Published] = {}
     made: list[tuple[Any, Published]] = []
-    of_blocks = shared.of_blocks
     for instance in found:
         nodes = nodes_of(instance, shared.names)
         # With a document for each slot these tell it apart and order it.

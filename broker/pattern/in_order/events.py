@@ -113,6 +113,13 @@ def key_of(owner: int, value: str | None, stage: int) -> Key:
     return owner if value is None else (owner, value)
 
 
+def owner_of(key: Key) -> int:
+    """The query of a key, also of a part of a partition."""
+    while isinstance(key, tuple):
+        key = key[0]
+    return int(key)
+
+
 def _asked(form: Paired, place: int) -> Asked:
     if isinstance(form, Following):
         return form.links[place - 1 if place else 0].asked

@@ -29,8 +29,8 @@ from xscl.interruption import PENDING, check
 _ALL = (inf,)
 """Behind all entries."""
 
-_MANY = 4
-"""Parts are looked through where nothing waits in one of so many."""
+_LAST = 3
+"""The place, in what waits, of the latest end of what may follow."""
 
 
 class Follows(Owned[Part]):
@@ -48,9 +48,8 @@ class Follows(Owned[Part]):
         """That of the last one that waits behind the first link."""
         self._first = FOR_EVER
         """Nothing that waits ends before."""
-        self._fed: set[Key] = set()
-        self._empty = 0
-        """Parts that have been fed, and parts in which nothing waits, or more."""
+        self._left = 0
+        """So many parts were there when they were looked through last."""
         self._pulled: dict[int, At] = {}
         """By query of a chain, its last document for the last link: what was found up to then it
         has had."""
@@ -129,8 +128,6 @@ class Follows(Owned[Part]):
                 self._take_any((event,), found)
                 continue
             fed = self._feed_plain(part, hungry, row)
-            if fed or not part.blocks:
-                self._fed.add(key)
             if not fed:
                 continue
             part.at, part.fed = time, (*fed,)
@@ -292,7 +289,6 @@ class Follows(Owned[Part]):
                 fed.append(entry)
             else:
                 part.add(entry)
-        self._fed.add(key)
         if fed:
             part.at = end
             part.fed += (*fed,)
@@ -310,7 +306,6 @@ class Follows(Owned[Part]):
                     part.remove(entry)
                     part.at = end
                     part.fed += (entry,)
-                    self._fed.add(own)
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, if it is one."""
@@ -322,23 +317,19 @@ class Follows(Owned[Part]):
         return made
 
     def expire(self, watermark: int) -> None:
-        """Drop what nothing can follow any more."""
-        fed, self._fed = self._fed, set()
-        for key in fed:
-            part = self.parts.get(key)
-            if part is not None:
-                part.forget(watermark - self._kept if part.patient else watermark)
-                if part.fed:
-                    self._fed.add(key)
-                else:
-                    self._empty += not part
-        if self._first < watermark:
-            ends = [part.drop(watermark) for part in self.parts.values()]
-            self._first = min(ends, default=FOR_EVER)
-        elif _MANY * self._empty < len(self.parts):
+        """Drop what nothing can follow any more; parts are looked through if something is over, or
+        if there are twice as many as were left then."""
+        if self._first >= watermark and len(self.parts) <= 2 * self._left:
             return
-        self._empty = 0
+        first, patience = FOR_EVER, watermark - self._kept
+        for part in self.parts.values():
+            if part.fed and part.at < (patience if part.patient else watermark):
+                part.fed = ()
+            end = part.expire(watermark, _LAST)
+            if end < first:
+                first = end
         self.sweep()
+        self._first, self._left = first, len(self.parts)
 
     def borrow(self, other: Owned[Any], owner: int) -> None:
         assert isinstance(other, Follows)

@@ -92,12 +92,17 @@ class Waiting:
 
     def expire(self, watermark: int, place: int) -> int:
         """Drop the entries whose time at a place is over; the first time of what is left."""
-        times = [entry[place] for entry in self]
-        first = min(times, default=FOR_EVER)
-        if first >= watermark:
-            return first
-        self.keep([entry for entry in self if entry[place] >= watermark])
-        return min([time for time in times if time >= watermark], default=FOR_EVER)
+        first, over = FOR_EVER, False
+        for block in self.blocks:
+            for entry in block:
+                time = entry[place]
+                if time < watermark:
+                    over = True
+                elif time < first:
+                    first = time
+        if over:
+            self.keep([entry for entry in self if entry[place] >= watermark])
+        return first
 
     def below(self, most: tuple[float, ...]) -> list[Entry]:
         """Those before a bound and a number."""

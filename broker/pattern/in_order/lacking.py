@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -27,6 +28,9 @@ ABSENT, SECOND = 1, 2
 
 _ALL = (inf, inf)
 """Behind all entries."""
+
+_UNTIL = 4
+"""The place of the latest end of a match in what waits."""
 
 
 class _Bucket:
@@ -65,8 +69,10 @@ class _Bucket:
         """Drop those that are over."""
         gone, over = self.gone, 0
         if self.waiting.blocks:
-            self.waiting.expire(watermark, 4)
-        while over < len(gone) and all(each[4] < watermark for each in gone[over][2]):
+            self.waiting.expire(watermark, _UNTIL)
+        for _, _, fed in gone:
+            if max([entry[_UNTIL] for entry in fed]) >= watermark:
+                break
             over += 1
         if not over:
             return
@@ -121,14 +127,13 @@ class Lacks(Owned[_Bucket]):
         for _, arrival, place, owner, key, number, row in events:
             if PENDING:
                 check()
-            keys = keys_in(key, row.tuples) if partitioned else (key,)
-            if not place:
-                for own in keys:
-                    self._begin(parts.get(own), owner, own, arrival, row)
-                continue
+            keys: Sequence[Key] = keys_in(key, row.tuples) if partitioned else (key,)
             several: list[Candidate] = []
             for own in keys:
                 part = parts.get(own)
+                if not place:
+                    self._begin(part, owner, own, arrival, row)
+                    continue
                 if part is None or (over and self.is_over(owner, key)):
                     continue
                 spending.renew()
@@ -151,7 +156,9 @@ class Lacks(Owned[_Bucket]):
         if part is None:
             part = self.open(owner, key, _Bucket())
         if not self._lasts:
-            last = min(start + self._last, end + self._after)
+            last = start + self._last
+            if end + self._after < last:
+                last = end + self._after
             part.waiting.add((bound, arrival, row, last, start + self._until, bounds))
             return
         timing = self._form.timing(row)
@@ -167,18 +174,19 @@ class Lacks(Owned[_Bucket]):
         fed: list[Entry] = []
         if waiting.blocks:
             most = (number, inf if bounds[0].inclusive else -1) if bounds else _ALL
+            numbers = [bound.comes(row) for bound in bounds] if len(bounds) > 1 else (number,)
+            over: list[Entry] = []
             below = waiting.below(most)
-            several = [bound.comes(row) for bound in bounds] if len(bounds) > 1 else [number]
-            left = [each for each in below if each[4] >= end]  # of others no match can end any more
-            fed = [each for each in left if self._forbids(each, row, several)]
-            self._spending.spend(len(left))
-            if below and len(fed) == len(left):
+            for entry in below:
+                if entry[_UNTIL] < end:
+                    over.append(entry)  # no match can end any more
+                elif self._forbids(entry, row, numbers):
+                    fed.append(entry)
+            self._spending.spend(len(below) - len(over))
+            if below and len(fed) + len(over) == len(below):
                 waiting.take_below(most)
             else:
-                for entry in below:
-                    if entry[4] < end:
-                        waiting.remove(entry)
-                for entry in fed:
+                for entry in chain(over, fed):
                     waiting.remove(entry)
         if not self._lasts:
             bucket.note(fed, row)
@@ -190,7 +198,7 @@ class Lacks(Owned[_Bucket]):
         asked = self._form.asked
         if asked.bounds and not beyond(asked.bounds, numbers, entry[5]):
             return False
-        return self._tied_by(asked.tie, left, row)
+        return self._tied or self._tied_by(asked.tie, left, row)
 
     def _tied_by(self, tie: Tie | None, one: Row, other: Row) -> bool:
         """Whether two documents have the same value where that is not what finds them."""

@@ -49,13 +49,14 @@ class _Part:
             starts.insert(at, start)
             self.rows[place].insert(at, row)
 
-    def drop(self, place: int, high: int, horizon: int) -> None:
-        """Drop what ended before a time, of those that started before another."""
+    def drop(self, place: int, high: int, horizon: int | None) -> None:
+        """Drop those that started before a time and ended before another; None: at any time."""
         starts, rows = self.starts[place], self.rows[place]
         count = bisect_left(starts, high)
-        if count:
-            left = [row for row in rows[:count] if row.end >= horizon]
-            rows[:count], starts[:count] = left, [row.start for row in left]
+        left = [] if horizon is None else [row for row in rows[:count] if row.end >= horizon]
+        del starts[:count], rows[:count]
+        if left:
+            starts[:0], rows[:0] = [row.start for row in left], left
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ class _Step:
         low = -FOR_EVER if self.left == _NONE else chosen[self.left].end
         most = FOR_EVER if self.right == _NONE else chosen[self.right].start - 1
         for place, reach in self.behind:
-            low = max(low, chosen[place].end - reach)
+            least = chosen[place].end - reach
+            if least > low:
+                low = least
         if self.within is not None:
             most = min(most, chosen[self.first].start + self.within)
         if self.after is not None:
@@ -222,7 +225,8 @@ class Lists(Owned[_Part]):
         for part in self.parts.values():
             for place, starts in enumerate(part.starts):
                 if place == last:
-                    part.drop(last, watermark + 1, FOR_EVER)
+                    if starts and starts[0] <= watermark:
+                        part.drop(last, watermark + 1, None)
                 elif starts and starts[0] < horizon:
                     part.drop(place, horizon, horizon)
         self.sweep()

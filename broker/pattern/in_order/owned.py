@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from broker.pattern.in_order.events import Candidate, Event, Key
+from broker.pattern.in_order.events import Candidate, Event, Key, owner_of
 from broker.pattern.in_order.spending import Spending
 
 Part = TypeVar("Part")
@@ -38,17 +38,17 @@ class Owned(ABC, Generic[Part]):
 
     def sweep(self) -> None:
         """Drop the parts in which nothing waits."""
-        for owner, known in [*self._keys.items()]:
-            left = []
-            for key in known if isinstance(known, list) else (known,):
-                if self.parts[key]:
-                    left.append(key)
-                else:
-                    del self.parts[key]
-            if not left:
-                del self._keys[owner]
-            elif isinstance(known, list):
-                self._keys[owner] = left
+        parts, keys = self.parts, self._keys
+        empty = [key for key, part in parts.items() if not part]
+        for key in empty:
+            del parts[key]
+        for owner in {owner_of(key) for key in empty}:
+            known = keys[owner]
+            left = [key for key in known if key in parts] if isinstance(known, list) else ()
+            if left:
+                keys[owner] = left
+            else:
+                del keys[owner]
 
     def drop(self, owner: int) -> None:
         """Forget what waits for a query."""

@@ -38,10 +38,6 @@ class Part(Waiting):
         if self.fed and self.at < time:
             self.fed = ()
 
-    def drop(self, watermark: int) -> int:
-        """Drop what nothing can follow any more; the first end of what is left."""
-        return self.expire(watermark, 3)
-
 
 class Pairs(Part):
     """What a prefix has found for the last link, in order: when, the documents, and the latest end
@@ -56,7 +52,7 @@ class Pairs(Part):
     def __bool__(self) -> bool:
         return bool(self.found)
 
-    def drop(self, watermark: int) -> int:
+    def expire(self, watermark: int, place: int) -> int:
         self.found = [each for each in self.found if each[2] >= watermark]
         return min([last for _, _, last in self.found], default=FOR_EVER)
 
