@@ -92,9 +92,10 @@ class Standing:
     def _identity(self, instance: Instance) -> object:
         return identity_of(instance, nodes_of(instance, self._names))
 
-    def again(self, arrived: Arrived) -> None:
+    def again(self, arrived: Arrived) -> list[Published]:
         """Make the state of the rows of all live documents, as it was when the watermark was where
-        it is, after a restart or a revision. What was published is not published again."""
+        it is, after a restart or a revision. What was decided is not published again; it is
+        returned."""
         self._reset()
         keeping = self._keeping
         for waits in () if keeping is None else keeping.waiting(_OWN):
@@ -102,6 +103,7 @@ class Standing:
         decided = self._decide(arrived, self.watermark, silently=True)
         if keeping is not None:
             keeping.renew(_OWN, decided, self.watermark)
+        return decided
 
     def _decide(
         self, arrived: Arrived, watermark: int | None, silently: bool = False

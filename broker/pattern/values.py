@@ -152,10 +152,11 @@ def _of_elements(call: ast.Call) -> Leaf:
 
     def node(scope: Scope) -> Sequence[Any]:
         row = first_or_last(function, elements(scope))
+        if instead is not None:
+            first = instead(scope)  # if that is absent, nothing is asked of any element
+            return _listed(first) if row is None else row.values[text]
         if row is not None:
             return row.values[text]
-        if instead is not None:
-            return _listed(instead(scope))
         if scope.current is not None and function != "last":
             raise NotAsked
         return ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from broker.join.work import Work
 from broker.model import UNBOUNDED
+from broker.pattern.published import Published
 from broker.pattern.trying import TooMuch
 from broker.standing.live import Block, Group, Live
 from broker.standing.memory import Arrivals, Memory
@@ -13,6 +15,23 @@ from broker.standing.taps import row_of
 from broker.state.pattern_tables import TapRow
 from broker.state.stored_taps import StoredTaps
 from xscl.growth import growing
+
+Decided = dict[int, tuple[Live, Sequence[Published]]]
+"""By their numbers patterns, and the matches of some rows that they have decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How patterns are made again. `moved`: their lateness has changed, and they have decided
+    nothing since. What they have decided goes to `decided`, if it is given, of documents of which
+    one ends at `since` or later."""
+
+    moved: bool = False
+    since: int = UNBOUNDED
+    decided: Decided | None = None
+
+
+_PLAIN = _Asked()
 
 
 class Renewing:
@@ -42,7 +61,7 @@ class Renewing:
         """Let patterns be asleep, those that have rows which can be in a match."""
         memory = self._memory
         groups = {each.group.number: each.group for each in chosen.values() if each.group}
-        since = {number: self._horizon(group, False) for number, group in groups.items()}
+        since = {number: self._horizon(group) for number, group in groups.items()}
         first_doc = min([each.entry.first_doc for each in chosen.values()])
         for group in groups.values():
             group.standing.advance_to(self._known(group, False))
@@ -65,6 +84,16 @@ class Renewing:
     def renew(self, patterns: Collection[Live], moved: bool = False) -> None:
         """Make the state of patterns of their stored rows; see `Standing.again`. `moved`: their
         lateness has changed, and they have decided nothing since."""
+        self._make(patterns, _Asked(moved))
+
+    def decided(self, patterns: Collection[Live], since: int) -> Decided:
+        """The same; returns the matches that they have decided, those at least of which a document
+        ends at this time or later, or would stand between others."""
+        decided: Decided = {}
+        self._make(patterns, _Asked(since=since, decided=decided))
+        return decided
+
+    def _make(self, patterns: Collection[Live], asked: _Asked) -> None:
         if not patterns:
             return
         for pattern in patterns:
@@ -76,10 +105,10 @@ class Renewing:
             if name in taps:
                 taps[name].stored = True
         with growing(sum(stored.values())):
-            self._renew({each.number: each for each in patterns}, moved)
+            self._renew({each.number: each for each in patterns}, asked)
 
-    def _renew(self, chosen: Mapping[int, Live], moved: bool) -> None:
-        arrived, common = self._stored_rows(chosen, moved)
+    def _renew(self, chosen: Mapping[int, Live], asked: _Asked) -> None:
+        arrived, common = self._stored_rows(chosen, asked)
         care = self._work.care
         stopped = {} if care is None else care.without()
         together: dict[int, dict[int, Arrivals]] = {}
@@ -93,15 +122,15 @@ class Renewing:
                 continue
             if care is not None:
                 self._enter_work(pattern)
-            self._remake(pattern, arrived.get(number))
+            self._remake(pattern, arrived.get(number), asked.decided)
         for number, own in together.items():
             group = self._memory.members.groups.numbered[number]
-            self._renew_group(group, own, common.get(number, {}), moved)
+            self._renew_group(group, own, common.get(number, {}), asked)
         if care is not None:
             self._work.leave()
 
     def _stored_rows(
-        self, chosen: Mapping[int, Live], moved: bool
+        self, chosen: Mapping[int, Live], asked: _Asked
     ) -> tuple[dict[int, Arrivals], dict[int, Arrivals]]:
         """The stored rows that patterns take, and by group those that concern all of them. What is
         older than any match that is not decided is not even read."""
@@ -114,7 +143,7 @@ class Renewing:
             if group.standing.shared.common:
                 known += group.patterns.values()
         first_doc = min([each.entry.first_doc for each in known])
-        since = self._horizons(chosen, groups, moved)
+        since = self._horizons(chosen, groups, asked)
         arrived: dict[int, Arrivals] = {}
         common: dict[int, Arrivals] = {}
         taking: dict[str, dict[int, Live]] = {}
@@ -135,22 +164,23 @@ class Renewing:
         return arrived, common
 
     def _horizons(
-        self, chosen: Mapping[int, Live], groups: Mapping[int, Group], moved: bool
+        self, chosen: Mapping[int, Live], groups: Mapping[int, Group], asked: _Asked
     ) -> dict[int, int]:
         """By the numbers of patterns and groups, see `_horizon`."""
-        found = {number: self._horizon(group, moved) for number, group in groups.items()}
+        found = {number: self._horizon(group, asked) for number, group in groups.items()}
         for number, each in chosen.items():
             group = each.group
-            found[number] = self._horizon(each, moved) if group is None else found[group.number]
+            found[number] = self._horizon(each, asked) if group is None else found[group.number]
         return found
 
-    def _horizon(self, of: Live | Group, moved: bool) -> int:
-        """When what ended before can be in no match any more that is not decided."""
-        watermark = self._known(of, moved)
+    def _horizon(self, of: Live | Group, asked: _Asked = _PLAIN) -> int:
+        """When what ended before can be in no match any more that is not decided, or is asked
+        for."""
+        watermark = self._known(of, asked.moved)
         if watermark is None:
             return -UNBOUNDED
         first = of.first if isinstance(of, Group) else of
-        return max(-UNBOUNDED, watermark - first.pattern.retention)
+        return max(-UNBOUNDED, min(watermark, asked.since) - first.pattern.retention)
 
     def _known(self, of: Live | Group, moved: bool) -> int | None:
         """The watermark up to which all is decided."""
@@ -171,28 +201,31 @@ class Renewing:
         self._work.enter((id, id))
 
     def _renew_group(
-        self, group: Group, rows: Mapping[int, Arrivals], common: Arrivals, moved: bool
+        self, group: Group, rows: Mapping[int, Arrivals], common: Arrivals, asked: _Asked
     ) -> None:
-        group.standing.advance_to(self._known(group, moved))
-        if self._work.care is None:
-            group.standing.again(rows, common)
-        else:
-            for number, own in rows.items():
-                self._enter_work(self._memory.members.live[number])
-                group.standing.again({number: own}, common)
+        group.standing.advance_to(self._known(group, asked.moved))
+        careful, decided = self._work.care is not None, asked.decided
+        for part in [{n: own} for n, own in rows.items()] if careful else [rows]:
+            if careful:
+                self._enter_work(self._memory.members.live[next(iter(part))])
+            found = group.standing.again(part, common, tell=decided is not None)
+            if decided is not None:
+                decided |= {number: (group.patterns[number], found[number]) for number in found}
         over = [number for number in rows if group.patterns[number].too_much]
         if over:
             group.standing.give_up(over)
             self._memory.touched[group.number] = group
         self._memory.agenda.plan(group)
 
-    def _remake(self, pattern: Live, rows: Arrivals | None) -> None:
+    def _remake(self, pattern: Live, rows: Arrivals | None, decided: Decided | None) -> None:
         memory = self._memory
         if rows or pattern.made is not None:
             standing = memory.standing(pattern)
             standing.watermark = pattern.watermark(memory.settled)
             try:
-                standing.again(rows or {})
+                found = standing.again(rows or {})
+                if decided is not None:
+                    decided[pattern.number] = (pattern, found)
             except TooMuch:
                 pattern.too_much = True
             memory.agenda.plan(pattern)

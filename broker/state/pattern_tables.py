@@ -286,6 +286,16 @@ class PatternTables:
         )
         return [(key, end) for key, end in rows]
 
+    def marks_like(self, beginning: str) -> list[tuple[int, str, int]]:
+        """The marks whose keys begin so, of all patterns: their numbers, keys, and the latest time
+        of each."""
+        rows = self._store.rows(
+            'SELECT number, key, max("end") FROM pattern_marks WHERE starts_with(key, ?)'
+            " GROUP BY number, key",
+            [beginning],
+        )
+        return [(number, key, end) for number, key, end in rows]
+
     def count_marks(self) -> int:
         """How many marks there are, with those that later ones have replaced."""
         return self._store.count("SELECT count(*) FROM pattern_marks")

@@ -65,7 +65,8 @@ class _Query:
                 f"{function}({one}) {random.choice(('<', '>', '>=', '!='))} {random.randint(0, 3)}"
             )
         if kind < 0.85:
-            return f"{one} {random.choice(('>=', '<=', '=', '!='))} prev({one})"
+            before = f"prev({one})" if kind < 0.8 else f"prev({one}, {other})"
+            return f"{one} {random.choice(('>=', '<=', '=', '!='))} {before}"
         if kind < 0.9:
             return f"{one} <= {random.choice(_FUNCTIONS)}({one})"
         if kind < 0.95:
@@ -372,12 +373,11 @@ def pattern_case(random: Random, *, tied: bool = False, several: bool = False) -
         rest = rest[size:]
         if random.random() < 0.15:
             events.append(Restart())
-        if random.random() < 0.12:
+        while random.random() < 0.2:
             old = random.choice(arrived)
             new = random.choice(documents)
-            events.append(
-                Batch((Arrival(old.id, old.streams, old.timestamp, new.xml, revision=True),))
-            )
+            at = old.timestamp + random.choice((0, 0, 1, 3, 6)) * SECOND
+            events.append(Batch((Arrival(old.id, old.streams, at, new.xml, revision=True),)))
         if random.random() < 0.04:
             events.append(Unsubscribe(random.choice(ids)))
             break

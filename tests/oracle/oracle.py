@@ -144,6 +144,9 @@ class Oracle:
             self._arrived if known is None else known.arrived,
         )
         if known is not None:
+            for query in self._standings():
+                if isinstance(query, PatternStanding):
+                    query.revises(self._stored.values())
             self._stored[arrival.key] = document
             return []
         self._arrived += 1

@@ -191,10 +191,13 @@ class Together(Offering):
         if watermark is not None and (self.watermark is None or self.watermark < watermark):
             self.watermark = watermark
 
-    def again(self, arrived: Mapping[int, Arrived], common: Arrived) -> None:
+    def again(
+        self, arrived: Mapping[int, Arrived], common: Arrived, tell: bool = False
+    ) -> Mapping[int, Sequence[Published]]:
         """Make the state of queries of the rows of all live documents, as it was when the watermark
         was where it is. What was published is not published again. Rows in `common` concern all
-        queries; what they did to others they do not do again."""
+        queries; what they did to others they do not do again. With `tell` what was decided when
+        the watermark came so far is returned, by query."""
         self._leave_rows(arrived.keys())
         if common:
             self._forget((ALL,))
@@ -208,12 +211,15 @@ class Together(Offering):
                 self._offer_all(owner, tap, several)
         self._spending.most = UNCOUNTED
         found = self._remembered() if self.shared.at_once else self.decided(None)
-        if self._keeping is not None:
+        made: Mapping[int, Sequence[Published]] = {}
+        if self._keeping is not None or tell:
             made = self._made([each for each in found if each[0] in arrived])
+        if self._keeping is not None:
             for owner in arrived:
                 self._keeping.renew(owner, made.get(owner, ()), self.watermark)
         self._spending.most = self._budget
         self._arrived = others
+        return made
 
     def wakes(self, tap: int) -> bool:
         """Whether a row of a tap, by its place in the plan, may complete a match of a query: what

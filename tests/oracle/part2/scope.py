@@ -162,11 +162,12 @@ class Scope:
             counted = [b for b in taken if not path.steps or self._below(b, path)]
             return _literal(float(len(counted)))
         if name in ("prev", "first", "last"):
+            first = self.plain(call.args[1]) if len(call.args) == 2 else None
             if taken:
                 one = taken[0] if name == "first" else taken[-1]
                 return _Given(self._nodes(one, path), call.span)
-            if len(call.args) == 2:
-                return self.plain(call.args[1])
+            if first is not None:
+                return first
             self._unasked(name)
             return _Given((), call.span)
         numbers = [to_number(text) for each in taken for text in self._below(each, path)]

@@ -57,6 +57,7 @@ class PatternStanding:
     late: list[str] = field(default_factory=list)
     undecided: list[Decided] = field(default_factory=list)
     _known: set[object] = field(default_factory=set)
+    _judged: set[object] = field(default_factory=set)
     _watermark: int | None = None
     _kept_ones: set[object] = field(default_factory=set)
     _kept: dict[object, int] = field(default_factory=dict)
@@ -109,27 +110,44 @@ class PatternStanding:
 
     def step(self, stored: Iterable[Stored], highest: int | None) -> list[Match]:
         """What is published now, that was not before."""
-        documents = [d for d in stored if d.arrived >= self.since and d.key not in self.unknown]
+        documents = self._documents(stored)
         before = self._watermark
         now = self.watermark(highest)
         if now is not None and before is not None:
             now = max(now, before)
-        found: dict[tuple[object, ...], Decided] = {}
-        for instance in self._instances(documents):
-            decided = self.identified(self._at_its_end(instance))
-            other = found.get(decided.identity)
-            if other is None or _sooner(decided, other):
-                found[decided.identity] = decided
+        found = self._decided(documents)
         new = [
             decided
             for decided in found.values()
-            if decided.instance.wait.over(now) and not self._was_over(decided.instance, before)
+            if decided.instance.wait.over(now)
+            and not self._was_over(decided.instance, before)
+            and decided.identity not in self._judged
         ]
         self.undecided = [d for d in found.values() if not d.instance.wait.over(now)]
         self._known = {d.key for d in documents}
         self._watermark = now
         over_now = [decided for decided in found.values() if decided.instance.wait.over(now)]
         return list(self._published(sorted(new, key=lambda each: each.order), over_now))
+
+    def revises(self, stored: Iterable[Stored]) -> None:
+        """One of these documents is about to be revised. What is decided is judged, whatever becomes
+        of its documents."""
+        for identity, decided in self._decided(self._documents(stored)).items():
+            if decided.instance.wait.over(self._watermark):
+                self._judged.add(identity)
+
+    def _documents(self, stored: Iterable[Stored]) -> list[Stored]:
+        return [d for d in stored if d.arrived >= self.since and d.key not in self.unknown]
+
+    def _decided(self, documents: Sequence[Stored]) -> dict[tuple[object, ...], Decided]:
+        """Of each match among documents the instance that is decided first."""
+        found: dict[tuple[object, ...], Decided] = {}
+        for instance in self._instances(documents):
+            decided = self.identified(self._at_its_end(instance))
+            other = found.get(decided.identity)
+            if other is None or _sooner(decided, other):
+                found[decided.identity] = decided
+        return found
 
     def _at_its_end(self, instance: Instance) -> Instance:
         """What looks at several matches waits until none that ends before can come."""
