@@ -37,7 +37,12 @@ _TRAILING = {
         "a comparison stands in a filter, S//a[. = 'x'], or in WHERE",
     ),
 }
-_AFTER_BLOCK = ("JOIN", "FOLLOWED", "NEXT", "FOLD", "OR", *CLAUSES)
+_OPERATORS = ("JOIN", "FOLLOWED", "NEXT", "FOLD", "OR")
+_AFTER_BLOCK = (*_OPERATORS, *CLAUSES)
+_BEHIND_CLAUSES = (
+    "clauses stand behind the whole pattern; a window for what comes next stands in the braces of"
+    " its operator: S//a FOLLOWED BY {1 h} S//b"
+)
 
 
 def parse(
@@ -159,6 +164,8 @@ class _Parser(QueryParser):
                 hint = hints["->"]
             elif self.keyword() in ("LET", "SELECT"):
                 hint = "statements are separated by ;"
+            elif self.keyword() in _OPERATORS:
+                hint = _BEHIND_CLAUSES
             elif self.keyword() in _STRATEGIES:
                 hint = f"a selection strategy follows USING: write USING {self.keyword()} ..."
         self.unexpected('an operator, a clause or ";"', hint, habits)
