@@ -158,6 +158,7 @@ class Parts:
             self.outlines,
         )
         self.streams = StreamCatalogue(store)
+        self.registry.suspend_refused(self.admission.next_doc)
         self.batches_applied = 0
         self.ticked = steady()
 

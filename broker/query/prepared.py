@@ -70,9 +70,14 @@ class Compiled:
     def pattern(self) -> PatternQuery | None:
         """An event pattern, compiled, once for all that differ in constants of blocks: those in
         its taps are somebody's. None for a query that is none."""
+        self.compile_pattern()
+        return self.shape.pattern
+
+    def compile_pattern(self) -> None:
+        """Compile it if it is an event pattern and was not yet. Raises `XsclError` if the checks
+        refuse its text, which may have been written when they were others."""
         if self.shape.is_pattern and self.shape.pattern is None:
             self.shape.pattern = pattern_query(self.resolved)
-        return self.shape.pattern
 
     @property
     def own_pattern(self) -> PatternQuery | None:

@@ -8,12 +8,14 @@ from typing import Literal
 
 from broker.query import streams
 from broker.query.prepared import resolve
+from broker.registered import Registered
 from broker.service.access.access import Access, Token
 from broker.service.access.quotas import OverQuota
 from broker.service.access.scopes import Forbidden, Identity, Quota
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict
 from xscl import ast
+from xscl.errors import XsclError
 
 Fate = Literal["pause", "drop", "keep"]
 """What becomes of the subscriptions of a token that is revoked."""
@@ -118,7 +120,7 @@ class Tenants:
         beyond = [
             each.id
             for each in self._core.engine.committed_of(self._access.owned(name))
-            if not _may(who, resolve(each.id, each.text).query)
+            if _is_beyond(who, each)
         ]
         self._pause(beyond, "its token may no longer read or publish what it does")
         return token, beyond
@@ -153,9 +155,13 @@ class Tenants:
                 core.mailbox.pause_channel(channel.name)
 
 
-def _may(who: Identity, query: ast.Query) -> bool:
+def _is_beyond(who: Identity, registered: Registered) -> bool:
+    """Whether a subscription reads or publishes what an identity may not. One that the checks
+    refuse now does neither."""
     try:
-        check_streams(who, query)
+        check_streams(who, resolve(registered.id, registered.text).query)
     except Forbidden:
+        return True
+    except XsclError:
         return False
-    return True
+    return False

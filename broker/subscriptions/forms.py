@@ -8,6 +8,7 @@ compiled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,10 +20,25 @@ from broker.query.prepared import Compiled, compile_text
 from broker.query.shape import Shape, shape_of
 from broker.query.stored_shapes import dumps, loads
 from broker.state.store import Store
+from xscl.errors import XsclError
 
 Row = Sequence[Any]
 """Of a subscription: its number, id and text; its shape's number, its literals, what it publishes;
 and its first document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A stored query that the checks refuse now. What it reads is not known."""
+
+    id: str
+    text: str
+    publish: str | None
+    error: XsclError
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset()
 
 
 class Forms:
@@ -55,22 +71,31 @@ class Forms:
                 self._other[number] = form
         self._written = len(rows)
 
-    def compiled(self, rows: Sequence[Row]) -> list[Compiled]:
-        """The compiled queries of rows, compiled from the text where shape or literals lack."""
+    def compiled(self, rows: Sequence[Row]) -> Sequence[Compiled | Refused]:
+        """The compiled queries of rows, compiled from the text where shape or literals lack; event
+        patterns are, one for each shape."""
         known = self._known
         _, ids, texts, shapes, own, publish, _ = zip(*rows, strict=True)
         if known.keys() >= {*shapes} and None not in own:
-            found = map(known.__getitem__, shapes)
-            return [*map(Compiled, ids, texts, publish, found, map(tuple, own))]
+            found = [*map(known.__getitem__, shapes)]
+            queries = [*map(Compiled, ids, texts, publish, found, map(tuple, own))]
+            if not any(map(_lacks_pattern, {*found})):
+                return queries
+            return [*map(_with_patterns, queries)]
         return [
-            Compiled(id, text, publish, known[shape], tuple(literals))
+            _with_patterns(Compiled(id, text, publish, known[shape], tuple(literals)))
             if shape in known and literals is not None
-            else self._again(number, id, text, shape)
+            else self._again(number, id, text, shape, publish)
             for number, id, text, shape, literals, publish, _ in rows
         ]
 
-    def _again(self, number: int, id: str, text: str, shape: int | None) -> Compiled:
-        made = compile_text(id, text)
+    def _again(
+        self, number: int, id: str, text: str, shape: int | None, publish: str | None
+    ) -> Compiled | Refused:
+        try:
+            made = compile_text(id, text)
+        except XsclError as error:
+            return Refused(id, text, publish, error)
         if shape is not None and self._other.get(shape) == made.shape.blueprint.form:
             # Only the shape is replaced, under its number: the rows of its queries stay valid.
             self._known[shape] = made.shape
@@ -150,3 +175,26 @@ class Forms:
             " (SELECT shape FROM subscriptions WHERE shape IS NOT NULL)"
         )
         ((self._written,),) = self._store.rows("SELECT count(*) FROM shapes")
+
+
+def _lacks_pattern(shape: Shape) -> bool:
+    """Whether an event pattern of a shape, or of a query in its FROM, is not compiled yet."""
+    if shape.is_pattern and shape.pattern is None:
+        return True
+    return any(_lacks_pattern(each) for _, each in shape.inner)
+
+
+def _with_patterns(query: Compiled) -> Compiled | Refused:
+    """A query whose event patterns are compiled, if the checks take them."""
+    try:
+        _compile_patterns(query)
+    except XsclError as error:
+        return Refused(query.id, query.text, query.publish, error)
+    return query
+
+
+def _compile_patterns(query: Compiled) -> None:
+    if _lacks_pattern(query.shape):
+        query.compile_pattern()
+        for inner in query.nested:
+            _compile_patterns(inner)

@@ -20,7 +20,7 @@ from broker.query.catalog import Catalog, Query
 from broker.query.prepared import Compiled
 from broker.registered import Status, Subscribed, Suspension
 from broker.state.store import Store
-from broker.subscriptions.forms import Forms
+from broker.subscriptions.forms import Forms, Refused
 from broker.subscriptions.gaps import Gaps, read_gaps
 from broker.subscriptions.published_streams import Streams
 from broker.subscriptions.stage1 import Stage1
@@ -39,23 +39,30 @@ class Halted:
     stream that it publishes stays reserved, so that it can always be resumed."""
 
     number: int
-    compiled: Compiled
+    query: Compiled | Refused
 
     @property
     def id(self) -> str:
-        return self.compiled.id
+        return self.query.id
 
     @property
     def text(self) -> str:
-        return self.compiled.text
+        return self.query.text
 
     @property
     def publish(self) -> str | None:
-        return self.compiled.publish
+        return self.query.publish
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset(self.compiled.reads)
+        return frozenset(self.query.reads)
+
+    @property
+    def compiled(self) -> Compiled:
+        """The query. Raises `XsclError` for one that the checks refuse now."""
+        if isinstance(self.query, Refused):
+            raise self.query.error
+        return self.query
 
 
 class Registry:
@@ -86,6 +93,8 @@ class Registry:
         """Suspensions that `take_suspensions` has not returned, with the subscriptions' numbers."""
         self._reporting: list[int] = []
         self.changes = 0
+        self._refused: list[Halted] = []
+        """Those that were active, and are not since the checks refuse them."""
         if not store.fresh:
             self._restore()
 
@@ -105,17 +114,17 @@ class Registry:
                 _CHUNK,
             ):
                 active: list[Query] = []
-                compiled = self.forms.compiled(chunk)
+                queries = self.forms.compiled(chunk)
                 numbers, *_, firsts = zip(*chunk, strict=True)
-                if not gaps and None not in firsts:
-                    active += zip(numbers, compiled, firsts, strict=True)
-                else:
-                    for number, query, first_doc in zip(numbers, compiled, firsts, strict=True):
-                        counts_from = gaps[number][-1].to_doc if number in gaps else first_doc
-                        if counts_from is None:
-                            self._hold(Halted(number, query))
-                        else:
-                            active.append((number, query, counts_from))
+                for number, query, first_doc in zip(numbers, queries, firsts, strict=True):
+                    counts_from = gaps[number][-1].to_doc if number in gaps else first_doc
+                    if counts_from is None:
+                        self._hold(Halted(number, query))
+                    elif isinstance(query, Refused):
+                        self._refused.append(Halted(number, query))
+                        self._hold(self._refused[-1])
+                    else:
+                        active.append((number, query, counts_from))
                 self._last = chunk[-1][0]
                 self.catalog.add_all(active)
                 self.stage1.synchronize()
@@ -233,6 +242,19 @@ class Registry:
                     (each.number, Suspension(each.id, reason, now)) for each in halted
                 ]
         return [each.id for each in halted]
+
+    def suspend_refused(self, first_doc: int) -> None:
+        """Suspend the stored subscriptions that the checks refuse now, which they did not when they
+        were registered: they see no documents from number `first_doc` on."""
+        refused, self._refused = self._refused, []
+        if refused:
+            with self._changing():
+                self.store.on_rollback(partial(setattr, self, "unreported", [*self.unreported]))
+                for each in refused:
+                    assert isinstance(each.query, Refused)
+                    reason = f"this version refuses it: {each.query.error}"
+                    self.gaps.open([each.number], "suspended", reason, first_doc, None)
+                    self.unreported.append((each.number, Suspension(each.id, reason, None)))
 
     def resume(self, ids: Sequence[str], first_doc: int, now: int | None) -> list[str]:
         """Make subscriptions active again, from document number `first_doc` on, all or none. Those

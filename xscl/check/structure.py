@@ -144,6 +144,9 @@ class Structure:
         positive = [is_positive(each.pattern) for each in listed]
         first = positive.index(True) if True in positive else len(listed)
         last = len(listed) - 1 - positive[::-1].index(True) if True in positive else -1
+        # A group that is empty in a match is not there: what stands before it ends its list.
+        there = [n for n, each in enumerate(listed) if not may_be_empty(each.pattern)]
+        sure = max(there, default=-1)
         for number, item in enumerate(listed):
             later = listed[max(number, 1) :]
             window = around.window or any(finite(x.window) and not x.after for x in later)
@@ -152,7 +155,7 @@ class Structure:
                 behind = listed[number + 1 : first + 1]
                 if not window and not any(x.after and finite(x.window) for x in behind[-1:]):
                     self.open_start(item.pattern)
-            elif number > last and not deadline:
+            elif number > sure and not positive[number] and not deadline:
                 self.open_end(item.pattern)
             last_one = number == last and isinstance(item.pattern, ast.Group)
             if last_one and not deadline and self.selection not in ast.RUNS and not around.negated:
