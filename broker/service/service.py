@@ -222,8 +222,8 @@ class Service:
         """Publish a suspension to the stream of the service's own events."""
         core = self.core
         # With the present time it would advance the watermark, and a published archive would be
-        # late.
-        at = min(core.now(), core.engine.newest())
+        # late; before the first document no time has come yet.
+        at = min(core.now(), max(core.engine.newest(), 0))
         try:
             core.spool.publish([event_row("subscription.suspended", id, reason, at)])
         except SpoolError as error:

@@ -252,7 +252,8 @@ class Registry:
                 self.store.on_rollback(partial(setattr, self, "unreported", [*self.unreported]))
                 for each in refused:
                     assert isinstance(each.query, Refused)
-                    reason = f"this version refuses it: {each.query.error}"
+                    why = each.query.error.diagnostics[0]
+                    reason = f"this version refuses it: {why.message} ({why.code}, at {why.span})"
                     self.gaps.open([each.number], "suspended", reason, first_doc, None)
                     self.unreported.append((each.number, Suspension(each.id, reason, None)))
 

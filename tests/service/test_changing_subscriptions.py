@@ -12,9 +12,11 @@ import pytest
 
 from broker.delivery import Throttle
 from broker.model import Limit
+from broker.query.prepared import forget
 from broker.service.core.answers import ChannelSpec
 from broker.service.core.errors import Invalid, NotFound
 from broker.service.service import Service
+from broker.state.store import Store
 from tests.service.data import (
     HOUR,
     ORDERS,
@@ -229,6 +231,33 @@ def test_one_that_matches_too_much_is_suspended_and_its_owner_told(service: Serv
     assert [e.kind for e in service.mailbox.events()] == ["subscription.suspended"]
     service.subscriptions.resume("orders")
     assert service.figures().suspended == ()
+
+
+def test_one_that_is_refused_when_the_state_is_opened_is_suspended_and_its_owner_told(
+    tmp_path: Path,
+) -> None:
+    """Before the first document, whose time is not set by this."""
+    state = tmp_path / "state"
+    with serving(state) as service:
+        service.subscriptions.subscribe(
+            "q: S//a FOLLOWED BY {1 h} NOT S//b;"
+            "events: SELECT s FROM broker.events//broker-event[./subject->s];"
+        )
+    store = Store(state)
+    store.run("UPDATE subscriptions SET text = 'S//a FOLLOWED BY NOT S//b' WHERE id = 'q'")
+    store.close()
+    forget()
+    with serving(state) as service:
+        until(lambda: found(service, "events"))
+        (event,) = service.mailbox.matches("events")
+        assert event.match.values == {"s": ["q"]}
+        assert [e.subscription for e in service.mailbox.events()] == ["q"]
+        with pytest.raises(XsclError, match="negation-window"):
+            service.subscriptions.resume("q")
+        service.subscriptions.subscribe("archive: SELECT p FROM S//order[./part->p];")
+        old = order(1, id="o1", timestamp=10**15)
+        applied(service, service.intake.publish("S", [old]).last)
+        assert found(service, "archive") == [["o1"]]
 
 
 def test_history_keeps_to_the_limit_that_comes_with_it(tmp_path: Path) -> None:
