@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ _HEAD = struct.Struct("<8sQQ")
 """The magic, the number, and the bytes of the content, which follows with its checksum."""
 _CHECK = struct.Struct("<I")
 _SECTOR = 512
+
+_LARGE = 64 << 10
+"""Bytes of a part of a record from which to copy it takes longer than a call of the system."""
 
 Numbered = list[tuple[int, bytes]]
 """Records with their numbers."""
@@ -115,20 +119,24 @@ class Records:
         sum = zlib.crc32(memoryview(content)[at:end], self._secret)
         return bool(sum == _CHECK.unpack_from(content, end)[0])
 
-    def append(self, number: int, content: bytes) -> None:
-        """Add a record: it is on the disk when this returns. After an error it may be there or not,
-        and the file is to be rewound before anything else is added."""
+    def append(self, number: int, *content: bytes | memoryview) -> None:
+        """Add a record, whose content may be given in parts: it is on the disk when this returns.
+        After an error it may be there or not, and the file is to be rewound before anything else is
+        added."""
         self.create()
         assert self.file is not None
-        written = _HEAD.pack(_MAGIC, number, len(content)) + content
-        written += _CHECK.pack(zlib.crc32(written, self._secret))
-        size = _padded(len(content))
+        length = sum(map(len, content))
+        parts: list[bytes | memoryview] = [_HEAD.pack(_MAGIC, number, length), *content]
+        checksum = self._secret
+        for part in parts:
+            checksum = zlib.crc32(part, checksum)
+        parts.append(_CHECK.pack(checksum))
+        size = _padded(length)
         if self._copies > 1:
-            written = written.ljust(size, b"\0") * self._copies
+            parts.append(bytes(size - sum(map(len, parts))))
+            parts *= self._copies
         at = self._free(self._copies * size)
-        done = os.pwrite(self.file, written, at)
-        while done < len(written):
-            done += os.pwrite(self.file, written[done:], at + done)
+        _write(self.file, parts, at)
         os.fdatasync(self.file)
         self.at = at + self._copies * size
         self._have(Part(at, self.at))
@@ -171,6 +179,17 @@ class Records:
     def _have(self, part: Part) -> None:
         own = self._own or part
         self._own = Part(min(own.begin, part.begin), max(own.end, part.end))
+
+
+def _write(file: int, parts: Sequence[bytes | memoryview], at: int) -> None:
+    """Write parts one behind the other: small ones together, while large ones are not copied."""
+    for large, group in groupby(parts, lambda part: len(part) >= _LARGE):
+        for piece in group if large else [b"".join(group)]:
+            left = memoryview(piece)
+            while left:
+                done = os.pwrite(file, left, at)
+                at += done
+                left = left[done:]
 
 
 def _padded(size: int) -> int:

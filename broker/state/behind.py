@@ -31,7 +31,8 @@ _BESIDE = 4
 _MOST = 8
 """How many times as many may wait while others are being brought there."""
 _FEW_BYTES = 512 << 10
-"""A transaction of more takes less time in DuckDB alone than in both."""
+"""A transaction of more takes less time in DuckDB alone than in both, unless it is a thread that
+brings it into the tables: then nobody waits for DuckDB."""
 
 
 class Behind:
@@ -76,13 +77,13 @@ class Behind:
             self._oldest = min(self._oldest, oldest(record.inserts))
         self._looked = len(self._waiting)
 
-    def takes(self, inserts: Inserts, busy: bool = False) -> bool:
+    def takes(self, inserts: Inserts, by_thread: bool = False) -> bool:
         """Whether a transaction that does nothing but insert these rows can be committed here; one
-        of many rows only while DuckDB is `busy`, which would make it wait."""
+        of many rows only where a thread brings them into the tables."""
         if self._doubtful:
             return False
         size = _bytes(inserts)
-        return size <= _FEW_BYTES or (busy and self._bytes + size <= _MOST * _MANY_BYTES)
+        return size <= _FEW_BYTES or (by_thread and self._bytes + size <= _MOST * _MANY_BYTES)
 
     def many(self, inserts: Inserts) -> bool:
         """Whether those that wait are to be brought into the tables before these are committed."""

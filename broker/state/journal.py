@@ -64,7 +64,7 @@ class Journal:
     def append(self, record: Record) -> None:
         """Add a record: it is on the disk when this returns. After an error it may be there or not,
         and the tables are to be told of its number before anything else is added."""
-        self._records.append(record.number, _packed(record.inserts))
+        self._records.append(record.number, *_packed(record.inserts))
 
     def turn(self) -> None:
         """The records so far are being brought into the tables, while others may be added."""
@@ -110,14 +110,15 @@ class Unwritten(Journal):
         self._turned, self._kept = [], []
 
 
-def _packed(inserts: Inserts) -> bytes:
-    parts: list[bytes | pa.Buffer] = []
+def _packed(inserts: Inserts) -> list[bytes | memoryview]:
+    parts: list[bytes | memoryview] = []
     for table, rows in inserts:
         for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
             # A stream of Arrow would take three times as long.
             name, schema, content = table.encode(), batch.schema.serialize(), batch.serialize()
-            parts += [_PART.pack(len(name), schema.size, content.size), name, schema, content]
-    return b"".join(parts)
+            head = _PART.pack(len(name), schema.size, content.size) + name
+            parts += [head, memoryview(schema), memoryview(content)]
+    return parts
 
 
 def _unpacked(body: bytes) -> Iterator[tuple[str, Rows]]:

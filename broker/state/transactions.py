@@ -150,8 +150,8 @@ class Transactions(Statements):
         self._inserted = []
 
     def _commit(self) -> None:
-        behind = self.behind
-        if self._inserted and not (behind is not None and behind.takes(self._inserted, self._busy)):
+        behind, by_thread = self.behind, self.in_background and not self._failed
+        if self._inserted and not (behind is not None and behind.takes(self._inserted, by_thread)):
             self._tell()
         if self._begun:
             self._run("COMMIT")

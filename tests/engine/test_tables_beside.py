@@ -180,6 +180,25 @@ def test_a_large_batch_is_committed_while_the_tables_are_busy(tmp_path: Path, ga
     store.close()
 
 
+def test_large_batches_are_left_to_the_thread(tmp_path: Path, gate: Gate) -> None:
+    """Who commits one does not wait for DuckDB."""
+    state = tmp_path / "state"
+    store = Store(state, in_background=True)
+    insert(store, 0, size=100_000)
+    assert unread(store)
+    assert not gate.reached.is_set()
+    for n in range(1, 8):
+        insert(store, n, size=100_000)
+    gate.reach()
+    for n in range(8, 12):
+        insert(store, n, size=100_000)
+    assert unread(store)
+    assert set(as_killed(state, tmp_path / "killed")) == {*range(12)}
+    gate.opened.set()
+    assert len(kept(store)) == 12 * 100_000
+    store.close()
+
+
 def test_who_commits_waits_where_far_too_many_do(tmp_path: Path, gate: Gate) -> None:
     store = Store(tmp_path, in_background=True)
     most = 32 * MANY
