@@ -34,8 +34,9 @@ def _next(random: Random) -> str:
     return f"S/a[./s->s][./p->p] NEXT {{{braces}{window}}} S/b[./s->t][./p->r]{where}"
 
 
-def _chain(random: Random) -> str:
-    """Two links or three; what one asks may name any document before."""
+def _chain(random: Random, *, one_value: bool = False) -> str:
+    """Two links or three; what one asks may name any document before. With `one_value` that is the
+    one of all documents."""
     text = "S/a[./s->s][./p->p]"
     for count in range(1, random.choice((3, 3, 4))):
         symbol, number = _SYMBOLS[count], _NUMBERS[count]
@@ -46,11 +47,18 @@ def _chain(random: Random) -> str:
             f"{number} > {_NUMBERS[before[2]]}",
             *("duration() < 4", "{1} > 1", "{0} + {1} > p"),
         )
-        braces = " AND ".join(_asked(random, pairs, _NUMBERS[before[0]], number))
+        asked = _asked(random, pairs, _NUMBERS[before[0]], number)
+        if one_value:
+            asked = [f"{symbol} = s", *asked[:1]]
+        braces = " AND ".join(asked)
         window = random.choice(_WINDOWS)
         text = f"({text})" if random.random() < 0.3 else text
         text += f" NEXT {{{braces}{window}}} S/{'abcd'[count]}[./s->{symbol}][./p->{number}]"
     return text + random.choice(("", "", " WHERE r > p", " WHERE p != 2 AND duration() > 1"))
+
+
+def _tied_chain(random: Random) -> str:
+    return _chain(random, one_value=True)
 
 
 def _listed(random: Random) -> str:
@@ -200,6 +208,7 @@ def _last_group(random: Random) -> str:
 MAKERS = {
     "next": _next,
     "chain": _chain,
+    "chain of one value": _tied_chain,
     "list": _listed,
     "fold": _fold,
     "sharing fold": _sharing_fold,
@@ -211,7 +220,10 @@ MAKERS = {
 }
 
 
-_PARTITIONED = {_next, _chain, _fold, _sharing_fold, _lacking, _group, _bounded_group, _last_group}
+_PARTITIONED = {
+    *(_next, _chain, _tied_chain, _fold, _sharing_fold, _lacking),
+    *(_group, _bounded_group, _last_group),
+}
 """Those that have no PARTITION BY of their own."""
 
 

@@ -275,3 +275,24 @@ def test_an_iteration_that_ends_takes_another_document_of_that_time() -> None:
         standing.expire(at * _US)
         of_it = Channel([0])
     assert found == [0, 0, 1]
+
+
+@pytest.mark.parametrize("tied", ["a", "b"])
+def test_a_chain_whose_documents_have_one_value_is_found_whatever_other_values_ended(
+    tied: str,
+) -> None:
+    """What comes of one value is noted until a document for the last block has it; until then a
+    document of another value may have come to the query."""
+    standing = together(
+        "S/q[./s = 'A'][./p->a] NEXT {b = a, 50 s} S/q[./s = 'C'][./p->b]"
+        f" NEXT {{c = {tied}, 50 s}} S/q[./s = 'B'][./p->c]"
+    )
+    standing.join(0, 0)
+    channels = [Channel([0]) for _ in standing.shared.readers]
+    came = [(0, 1, 5), (0, 1, 7), (1, 2, 5), (1, 2, 7), (2, 3, 7), (2, 4, 5)]
+    found = []
+    for number, (tap, at, price) in enumerate(came):
+        standing.offer(channels[tap], tap, row(standing, tap, number, at, at, price))
+        for each in standing.advance(at * _US).get(0) or ():
+            found.append([of.doc for of in each.instance.rows])
+    assert found == [[1, 3, 4], [0, 2, 5]]

@@ -36,12 +36,15 @@ _LAST = 3
 class Follows(Owned[Part]):
     """NEXT for all queries of a form. Rows come in the order of their ends.
 
-    What a prefix finds is pulled by each of its queries before a document of its own, which
-    consumes for it alone what it follows."""
+    With `pulls`, what a prefix finds is pulled by each of its queries before a document of its own,
+    which consumes for it alone what it follows."""
 
-    def __init__(self, form: Following, spending: Spending, kept: Window) -> None:
+    def __init__(
+        self, form: Following, spending: Spending, kept: Window, *, pulls: bool = False
+    ) -> None:
         super().__init__(spending)
         self._form = form
+        self._pulls = pulls
         self._kept = kept or 0
         self._slots = [leaf.slot for leaf in form.leaves]
         self._number = 0
@@ -79,13 +82,13 @@ class Follows(Owned[Part]):
         """The same where nothing else is asked; what is seldom is left to `_take_any`."""
         parts, over, spending, behind = self.parts, self.over, self._spending, self._behind
         links = self._form.links
-        count, extent = len(links), links[0].extent
+        count, extent, pulls = len(links), links[0].extent, self._pulls
         after = links[0].window if links[0].after else None
         for event in events:
             time, arrival, place, owner, key, number, row = event
             if PENDING:
                 check()
-            if place >= count > 1:
+            if pulls and place >= count:
                 self._pull(place, owner, key, (time, arrival))
                 if place > count:
                     continue
@@ -197,7 +200,7 @@ class Follows(Owned[Part]):
         count = len(self._form.links)
         for event in events:
             place = event[2]
-            if place >= count > 1:
+            if self._pulls and place >= count:
                 self._pull(place, event[3], event[4], event[:2])
             if place <= count:
                 yield event

@@ -77,7 +77,7 @@ class Shared:
         """What matches queries, which know documents from these numbers on."""
         match self.form:
             case Following():
-                return Follows(self.form, spending, self.plan.kept)
+                return Follows(self.form, spending, self.plan.kept, pulls=self.has_prefixes)
             case Iterated():
                 return Iterates(self.form, spending)
             case Lacking():
