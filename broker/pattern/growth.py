@@ -16,14 +16,19 @@ def growth(plan: Plan) -> str:
     if choosing == "ONE PER START":
         most = "n"
     elif selection in ast.RUNS:
-        most = "n²" if plan.unit.groups else "n"
+        # A run may begin anywhere, and each of its groups may end anywhere.
+        most = _shown(1 + max([len(variant.groups) for variant in plan.unit.variants]))
     else:
         free = selection == "SKIP TILL ANY MATCH"
         power, exponential = _power(plan.unit, free)
-        most = {0: "1", 1: "n", 2: "n²", 3: "n³"}.get(power, f"n^{power}")
+        most = _shown(power)
         if exponential:
-            most = "2^n" if power == 0 else f"{most} · 2^n"
+            most = f"{most} · 2^n" if power else "2^n"
     return f"at most {most} matches of n documents{_within(plan.unit.kept)}"
+
+
+def _shown(power: int) -> str:
+    return {1: "n", 2: "n²", 3: "n³"}.get(power, f"n^{power}")
 
 
 def _within(kept: Window) -> str:
@@ -37,6 +42,10 @@ def _power(unit: Unit, free: bool) -> tuple[int, bool]:
     worst."""
     found = []
     for variant in unit.variants:
+        if variant.alone and not free:
+            # It is not one for a choice of the rest: each of its elements may be a first one.
+            found.append(_power(variant.groups[0].unit, free))
+            continue
         powers = [_of(item, free) for item in leaves(variant.tree)]
         found.append((sum([power for power, _ in powers]), any(ex for _, ex in powers)))
     return max([power for power, _ in found]), any(ex for _, ex in found)
@@ -46,7 +55,9 @@ def _of(item: Item, free: bool) -> tuple[int, bool]:
     match item:
         case Group():
             # A longest group is one for each choice of the rest; a bounded one may begin anywhere.
-            return (0 if item.most is None else 1, False) if not free else (0, True)
+            if free:
+                return 0, True
+            return (0, False) if item.most is None else _power(item.unit, free)
         case Judged():
             return _power(item.unit, free)
         case Next():
