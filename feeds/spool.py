@@ -322,15 +322,13 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
             total += deleted
 
     def compact(self) -> int:
-        """Give free pages back to the file system, if there are more than `_SLACK`; returns how
-        many."""
+        """Give free pages back to the file system, if there are more than `_SLACK`, while
+        publishers go on; returns how many."""
         with self._lock:
             (free,) = self._db.execute("PRAGMA freelist_count").fetchone()
         pages = int(free) - _SLACK
-        for _ in range(0, pages, 1_000):
-            with self._lock:
-                # The pragma frees one page a step; only `executescript` runs all of its steps.
-                self._db.executescript("PRAGMA incremental_vacuum(1000)")
+        if pages > 0:
+            spool_file.give_back(self.path, self._lock, pages)
         return max(0, pages)
 
     def backup(self, path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from feeds import feed_state, hubs, requested, row_log, row_reader, seen
@@ -24,6 +24,10 @@ _PAGE = 8_192
 """Bytes of a page of a new file: of items of 2 KB, a page of SQLite's 4 KB holds but one."""
 _CHECKED_BYTES = 64 << 20
 """A file up to this size is checked completely when it is opened, in a fraction of a second."""
+_AT_ONCE = 32
+"""Free pages that are given back in one transaction, of half a millisecond."""
+_CHECKPOINT = 32 * _AT_ONCE
+"""Pages between two times that the write-ahead log is written into the file meanwhile."""
 _VACUUMED = 3
 """The version from which on files are made with incremental vacuum."""
 
@@ -60,6 +64,22 @@ def connect(path: Path) -> sqlite3.Connection:
 def set_version(db: sqlite3.Connection) -> None:
     """Write the version of today into the file."""
     db.execute(f"PRAGMA user_version = {row_log.VERSION}")
+
+
+def give_back(path: Path, lock: AbstractContextManager[object], pages: int) -> None:
+    """Give so many free pages back to the file system. `lock` is held by those who write, and here
+    for a few pages at a time: nobody waits for more, nor for the disk."""
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as db:
+        write_ahead(db)
+        # What the next writer syncs has these pages, too, and nobody needs them before.
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        for done in range(0, pages, _AT_ONCE):
+            with lock:
+                # The pragma frees one page a step; only `executescript` runs all of its steps.
+                db.executescript(f"PRAGMA incremental_vacuum({min(_AT_ONCE, pages - done)})")
+            if done % _CHECKPOINT == 0:
+                db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The mailbox's SQLite file: its tables, its versions, and concurrent access.
 
 One connection writes, under a lock; reads have connections of their own, so that a long read (a
-backup, a page of the log) delays no writer. Every commit is synced.
+backup, a page of the log) delays no writer. Every commit is synced. A thread writes the write-ahead
+log into the file, beside the transactions that follow.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from broker.state.beside import beside
 from feeds.write_ahead import write_ahead
 
 _MARKS = 500
@@ -28,6 +31,15 @@ VERSION = 4
 APPLICATION = 0x58424D42
 """The application id in the file's header ("XBMB"), by which `file` and this program recognise a
 mailbox."""
+
+_CHANGES = 12_000
+"""Changed rows after which the write-ahead log is written into the file, by a thread: of documents
+and matches these are some 4,000 pages. A page is written once, however often it was changed."""
+
+_MOST_PAGES = 16_000
+"""Pages of the write-ahead log that one who commits writes into the file himself."""
+
+_INTO_FILE = "PRAGMA wal_checkpoint(PASSIVE)"
 
 _CHECKED_BYTES = 64 << 20
 """A file up to this size is checked completely when it is opened, in a fraction of a second."""
@@ -128,6 +140,9 @@ class Database:
         self.lock = threading.RLock()
         self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._closed = False
+        self._written = 0
+        """The changes that had been made when its log was last written into the file."""
+        self._checkpoint: Future[None] | None = None
         self.commits = 0
         """How many transactions the file has; it is stored with each."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,8 +173,8 @@ class Database:
         if not tables:
             self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
         write_ahead(self._writer)
-        # A checkpoint writes a page once, however often it was changed since the last one.
-        self._writer.execute("PRAGMA wal_autocheckpoint = 4000")
+        # For the case that the thread never comes to an end.
+        self._writer.execute(f"PRAGMA wal_autocheckpoint = {_MOST_PAGES}")
         self._writer.execute(f"PRAGMA journal_size_limit = {64 << 20}")
         self._writer.execute("PRAGMA cache_size = -32768")
         with self.transaction() as db:
@@ -205,6 +220,24 @@ class Database:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+            if self._writer.total_changes - self._written >= _CHANGES:
+                self._begin_checkpoint()
+
+    def _begin_checkpoint(self) -> None:
+        """Have a thread write the write-ahead log into the file, beside the transactions that
+        follow."""
+        if self._checkpoint is None or self._checkpoint.done():
+            self._written = self._writer.total_changes
+            with suppress(RuntimeError):  # no thread can be started: the next transaction tries
+                self._checkpoint = beside("mailbox", self.checkpoint)
+
+    def checkpoint(self) -> None:
+        """Write the write-ahead log into the file while others write; where nobody reads an older
+        state, it is begun anew then. Raises MailboxError."""
+        with self.reading() as db:
+            db.execute(_INTO_FILE).fetchall()
+        # It can be begun anew only if the file has all of it.
+        self.maintain(_INTO_FILE)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -265,6 +298,8 @@ class Database:
             self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
 
     def close(self) -> None:
+        if self._checkpoint is not None:
+            wait([self._checkpoint])
         with self.lock:
             self._closed = True
             while not self._readers.empty():

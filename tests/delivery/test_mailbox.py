@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Collection
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,27 @@ def test_matches_come_back_as_they_were_and_in_order(tmp_path: Path) -> None:
         assert [d.n for d in mailbox.matches(None, 1, 1)] == [2]
         assert [d.n for d in mailbox.latest("tides", 5)] == [3, 1]
         assert mailbox.matches("nobody", 0, 10) == mailbox.latest("nobody", 10) == []
+
+
+def test_a_thread_writes_the_write_ahead_log_into_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While matches go on coming, which makes the file no longer than that."""
+    monkeypatch.setattr("broker.delivery.tables._CHANGES", 20)
+    with open_mailbox(tmp_path) as mailbox:
+        before = mailbox.path.stat().st_size
+        for n in count():
+            mailbox.take([match(n)], START)
+            if mailbox.path.stat().st_size > before:
+                break
+        taken = [match(k) for k in range(n + 1)]
+        assert [d.match for d in mailbox.matches(None, 0, n + 1)] == taken
+        log = Path(f"{mailbox.path}-wal")
+        mailbox.db.checkpoint()
+        size = log.stat().st_size
+        mailbox.db.checkpoint()
+        mailbox.take([match(n + 1)], START)
+        assert log.stat().st_size == size  # written over from its begin
 
 
 def test_an_empty_log_has_no_number_yet(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from feeds.packs import MOST
 from feeds.spool import Spool, SpoolFull, read_rows
+from feeds.spool_file import give_back
 from tests.feeds.data import ROOT
 from tests.feeds.spooling import A, batch, item, posted, rows
 from tests.waiting import until
@@ -182,6 +183,30 @@ def test_what_was_let_go_is_given_back(spool: Spool) -> None:
     spool._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert spool.path.stat().st_size < before / 2
     assert [row.seq for row in spool.read(4_900, 9_999)] == list(range(4_901, 5_001))
+
+
+def test_publishers_do_not_wait_until_all_is_given_back(spool: Spool) -> None:
+    for start in range(0, 2_000, 500):
+        spool.publish([posted(str(n), b"x" * 8_000) for n in range(start, start + 500)])
+    assert spool.trim(2_000)
+    between = Between(spool)
+    give_back(spool.path, between, 200)
+    assert len(between.published) > 4
+    assert [row.seq for row in spool.read(2_000, 9_999)] == between.published
+
+
+class Between:
+    """A lock, behind each holding of which something is published."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self.published: list[int] = []
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self.published += self.spool.publish([posted(f"between {len(self.published)}")])
 
 
 def test_a_copy_holds_what_was_there(spool: Spool, tmp_path: Path) -> None:
