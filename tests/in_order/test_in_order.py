@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from broker.model import UNBOUNDED
-from broker.pattern.in_order import noted, takers
+from broker.pattern.in_order import noted, sifting, takers
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
 from broker.pattern.in_order.member import Member
@@ -178,8 +178,8 @@ def sifts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     columns; and channels to which nothing comes for a while are always forgotten. Whether it is."""
     if request.param == "in columns":
         monkeypatch.setattr(noted, "_MANY", 1)
-        monkeypatch.setattr(noted, "_CONCERN", 0)
-        monkeypatch.setattr(noted, "_HEAT", 0)
+        monkeypatch.setattr(sifting, "_CONCERN", 0)
+        monkeypatch.setattr(sifting, "_HEAT", 0)
         monkeypatch.setattr(takers, "_STALE", -(10**9))
     return bool(request.param == "in columns")
 

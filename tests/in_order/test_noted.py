@@ -3,11 +3,12 @@ it is looked at one by one, also with documents of the same time, and as queries
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from broker.pattern.in_order import noted, takers
+from broker.pattern.in_order import noted, sifting, takers
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.spending import Spending
@@ -128,8 +129,8 @@ def test_what_is_sifted_loses_no_match(
         note_all(self, numbers)
 
     monkeypatch.setattr(Noted, "_note_all", noting)
-    monkeypatch.setattr(noted, "_CONCERN", 0)
-    monkeypatch.setattr(noted, "_HEAT", 0)
+    monkeypatch.setattr(sifting, "_CONCERN", 0)
+    monkeypatch.setattr(sifting, "_HEAT", 0)
     assert matches(text, seed) == one_by_one
     assert sum(sifted) > 100
 
@@ -213,11 +214,11 @@ def test_what_waits_is_made_once_for_a_prefix(
 ) -> None:
     text = text.replace("50 s", ("20 s", "50 s")[seed % 2])
     each_for_itself, none = with_one_prefix(text, seed, shares=False)
-    for module in (noted, takers) if seed % 3 else ():
+    for module in (sifting, takers) if seed % 3 else ():
         monkeypatch.setattr(module, "LARGE", 5)
     if seed % 3 == 2:
         monkeypatch.setattr(noted, "_MANY", 8)
-        monkeypatch.setattr(noted, "_CONCERN", 0)
+        monkeypatch.setattr(sifting, "_CONCERN", 0)
     shared, some = with_one_prefix(text, seed, shares=True)
     assert each_for_itself
     assert shared == each_for_itself
@@ -296,3 +297,82 @@ def test_a_chain_whose_documents_have_one_value_is_found_whatever_other_values_e
         for each in standing.advance(at * _US).get(0) or ():
             found.append([of.doc for of in each.instance.rows])
     assert found == [[1, 3, 4], [0, 2, 5]]
+
+
+@pytest.mark.parametrize("many", [1, 48], ids=["in columns", "one by one"])
+def test_documents_of_one_time_follow_the_same_whenever_they_come(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one of them follows is spent for what comes later, also where so much is noted then that
+    it is left to the matcher, and when somebody has asked what the query waits for."""
+    monkeypatch.setattr(noted, "_MANY", many)
+    standing = together(TEXTS["NEXT"])
+    standing.join(0, 0)
+    channels = [Channel([0]) for _ in range(2)]
+    found = []
+    number = 0
+    batches = [
+        *([(0, 1, 5)], [(1, 2, 7)], [(0, 2, 90)] * 9, [(1, 2, 8)], [(1, 2, 4)], [(1, 3, 9)]),
+        *([(0, 4, price) for price in range(20)], [(1, 5, 3)], [(1, 5, 1), (1, 5, 12)]),
+        *([(1, 6, 14)], [(0, 6, 1), (1, 6, 30)], [(1, 7, 2)]),
+    ]
+    for batch in batches:
+        for tap, at, price in batch:
+            standing.offer(channels[tap], tap, row(standing, tap, number, at, at, price))
+            number += 1
+        decided = standing.advance(batch[-1][1] * _US).get(0) or ()
+        found.append(sorted([r.doc for r in each.instance.rows] for each in decided))
+        standing.expire(batch[-1][1] * _US)
+        if number > 2:  # when it is asked first, what one document followed is spent
+            assert not [*standing.waiting(0, Spending(10**9))]
+    first = 14
+    last = first + 20
+    assert found == [
+        *([], [[0, 1]], [], [[0, 11]], [], [], []),
+        [[first + price, last] for price in range(3)],
+        sorted([[first, last + 1], *[[first + price, last + 2] for price in range(12)]]),
+        [[first + price, last + 3] for price in range(12, 14)],
+        [[first + price, last + 5] for price in range(12, 20)],
+        [[last + 4, last + 6]],
+    ]
+
+
+@pytest.mark.parametrize("many", [1, 48], ids=["in columns", "one by one"])
+def test_a_document_follows_no_version_of_itself(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noted, "_MANY", many)
+    standing = together(TEXTS["NEXT"])
+    standing.join(0, 0)
+    channels = [Channel([0]) for _ in range(2)]
+    found = []
+    for number, (tap, key) in enumerate([(0, 7), (1, 7), (1, 8), (1, 9)]):
+        made = row(standing, tap, number, number + 1, number + 1, number)
+        standing.offer(channels[tap], tap, replace(made, key=key))
+        decided = standing.advance((number + 1) * _US).get(0) or ()
+        found.append([[r.doc for r in each.instance.rows] for each in decided])
+    assert found == [[], [], [[0, 2]], []]
+
+
+@pytest.mark.parametrize("many", [1, 48], ids=["in columns", "one by one"])
+def test_what_a_query_was_made_again_without_is_not_paired(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document has come, and is decided later; one of two queries does not have it any more."""
+    monkeypatch.setattr(noted, "_MANY", many)
+    standing = together(TEXTS["NEXT"])
+    channels = [Channel([0, 1]) for _ in range(2)]
+    for owner in (0, 1):
+        standing.join(owner, 0)
+    standing.advance_to(0)
+    standing.offer(channels[0], 0, row(standing, 0, 1, 1, 1, 5))
+    standing.again({0: {}}, {})
+    assert not standing.advance(_US)
+    for number in (2, 3):
+        standing.offer(channels[1], 1, row(standing, 1, number, number, number, 7))
+        decided = standing.advance(number * _US)
+        found = {
+            owner: [[r.doc for r in each.instance.rows] for each in published or ()]
+            for owner, published in decided.items()
+        }
+        assert found == ({1: [[1, 2]]} if number == 2 else {})

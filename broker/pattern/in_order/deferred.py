@@ -62,6 +62,8 @@ class Deferred:
 
     shares = False
     """It makes nothing once for several queries."""
+    lends = False
+    """What a query has not had is given to it when somebody asks what it waits for."""
 
     def __init__(self, form: Form, kept: Window, readers: Iterable[Reader]) -> None:
         self.last = last_place(form, kept)

@@ -38,14 +38,14 @@ class Reader:
     """Reads what a form asks of the rows of one of its blocks: once, for all queries. Without a
     `leaf` it is no block, but what concerns runs of all of them."""
 
-    __slots__ = ("_number", "_path", "_stage", "place", "starts", "tests")
+    __slots__ = ("_path", "_stage", "number", "place", "starts", "tests")
 
     def __init__(self, form: Form, place: int, leaf: Leaf | None) -> None:
         self.place = place
         self.starts = place == SECOND and isinstance(form, Lacking | Grouping)
         self._stage = place - 1 if place > 1 and isinstance(form, Following) else 0
         self._path: str | None = None
-        self._number: Number | None = None
+        self.number: Number | None = None
         self.tests: Sequence[Test] = []
         if leaf is None:
             return
@@ -60,7 +60,7 @@ class Reader:
             asked = _asked(form, place)
             tie = tie_of(form, asked)
             self._path = None if tie is None else tie.comes if place else tie.waits
-            self._number = _first(form, asked, place)
+            self.number = _first(form, asked, place)
         self.tests = [test_of(each, leaf.variables) for each in alone]
 
     def read(self, owner: int, arrival: int, row: Row) -> Event | None:
@@ -77,7 +77,7 @@ class Reader:
 
     def event(self, owner: int, arrival: int, row: Row) -> Event:
         """The event that a row is for a query, for which what is asked of it alone holds."""
-        path, of = self._path, self._number
+        path, of = self._path, self.number
         key: Key = owner
         if path is not None or self._stage:
             key = key_of(owner, None if path is None else row.values[path][0], self._stage)
@@ -100,7 +100,7 @@ class Reader:
             place,
             owner,
             key,
-            0.0 if self._number is None else self._number(row),
+            0.0 if self.number is None else self.number(row),
             row,
         )
 

@@ -10,9 +10,12 @@ import numpy as np
 
 from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
-from broker.pattern.in_order.takers import Numbers, Takers
+from broker.pattern.in_order.takers import Mask, Numbers, Takers
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
+
+DEEP = 8
+"""Where more is noted for a query, what is followed is found one by one, in the order of bounds."""
 
 
 class Log:
@@ -89,6 +92,36 @@ class Log:
         else:
             found.reverse()
         return found
+
+    def _followed(
+        self, slots: Numbers, since: Numbers, before: Numbers
+    ) -> tuple[Numbers, Numbers, Mask]:
+        """What is noted for queries, by their slots, from positions on, that ends before a time.
+        Returns which of the queries, and the positions, in that order; and which queries have more
+        than is looked at here."""
+        heads, earlier = np.frombuffer(self._heads, np.int64), np.frombuffer(self._before, np.int64)
+        number = np.frombuffer(self.takers.one_earlier, np.int64)[slots]
+        since = np.maximum(since, self._gone)
+        deep = number < 0
+        live = np.flatnonzero(~deep)
+        at = heads[number[live]]
+        which, positions = [], []
+        for _ in range(DEEP + 1):
+            some = at >= since[live]
+            live, at = live[some], at[some]
+            if not len(live):
+                break
+            which.append(live)
+            positions.append(at)
+            at = earlier[at - self._gone]
+        deep[live] = True
+        if not which:
+            return live, at, deep
+        found, noted = np.concatenate(which), np.concatenate(positions)
+        fits = np.frombuffer(self._ends, np.int64)[noted - self._gone] < before[found]
+        found, noted = found[fits], noted[fits]
+        order = np.argsort(found, kind="stable")
+        return found[order], noted[order], deep
 
     def _channels(self, slot: int) -> Sequence[int]:
         """The numbers of the channels of a query in which something is noted."""

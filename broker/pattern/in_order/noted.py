@@ -1,73 +1,50 @@
 """What comes to many queries before their last block, noted once, in columns; and which queries a
 document for the last block may concern.
 
-It is what `deferred.py` is for patterns whose documents are not found by a value. Of very many
-queries hardly any has something that came before; these are told from all others by columns, a
-batch of documents at once, as most of what it costs to look at queries one by one is memory that is
-in no cache. What is left out can be in no match. What is left in comes to the matcher in the order
-of time, as if nothing had been left out.
+It is what `deferred.py` is for patterns whose documents are not found by a value. What is left in
+when it is sifted comes to the matcher in the order of time, as if nothing had been left out; or the
+matches are found without one, where two documents are a match.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.deferred import own_of
 from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
-from broker.pattern.in_order.log import Log
+from broker.pattern.in_order.pairing import Pairing
 from broker.pattern.in_order.prefixes import Prefixes
-from broker.pattern.in_order.takers import LARGE, Takers
+from broker.pattern.in_order.sifting import Sifting
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
 
 _MANY = 48
 """So many documents are looked at in columns; fewer are looked at one by one."""
 
-_CONCERN = 1
-"""So many times what concerns a query are few of all that came."""
-
-_HEAT = 64
-"""How much of late says whether what comes concerns few."""
-
 _PART = 8
 """What is over is dropped when it is so much of all that is noted."""
 
-_MOST = 2_000
-"""Not more at once, as what came before one of them is looked for among all of them."""
 
+class Noted(Sifting):
+    """Queries for which nothing is paired have their matches of the matcher, to which what is given
+    here comes."""
 
-class Noted(Log):
-    """By the slot of a query `_first` is the earliest end of what came for its first block and it
-    has not had, or earlier; `FOR_EVER` if nothing did, and `-FOR_EVER` if something may wait. It
-    has `_had` what was noted before a position.
-
-    `numbers` and `rows` are of documents that nobody has looked at yet, one behind the other: those
-    of their channels, and theirs."""
-
-    def __init__(self, last: int, kept: Window, readers: Iterable[Reader], *, pulls: bool) -> None:
-        super().__init__(Takers(last), kept, readers)
-        self.last = last
+    def __init__(
+        self,
+        last: int,
+        kept: Window,
+        readers: Sequence[Reader],
+        *,
+        pulls: bool = False,
+        pairing: Pairing | None = None,
+    ) -> None:
+        super().__init__(last, kept, readers, pairing)
         self.shares = last > 1
         """Whether what waits is made once for queries that take the same before the last block."""
+        self.lends = self.shares or pairing is not None
         self.prefixes = Prefixes(kept, pulls=pulls)
-        self._starting = self._readers[last].starts
-        self._from: dict[int, int] = {}
-        """By query, the arrival up to which it has had everything."""
-        self._first = array("q")
-        self._low: set[int] = set()
-        """The large channels of whose queries none has a first end behind what is noted now."""
-        self._had = array("q")
-        self.numbers = array("q")
-        self.rows: list[Row] = []
-        self._heat = 0
-        """More than 0 if of late more was given to queries than came."""
-        self.sifts = True
-        """Whether less is given to queries than comes, so that it is worth while to sift it."""
 
     def join(self, owner: int) -> None:
         """A query comes."""
@@ -78,13 +55,6 @@ class Noted(Log):
     def leave(self, owner: int) -> None:
         """A query goes."""
         del self.takers.slot[owner]
-
-    def enter(self, channel: Channel, place: int) -> int:
-        """The number of a channel for the block at a place, which it has from now on."""
-        if channel.number < 0:
-            self._heads.append(-1)
-            self.takers.enter(channel, place)
-        return channel.number
 
     def go_on(self, owner: int, rows: Iterable[Row]) -> None:
         """Something may wait for a query, to which these rows come alone."""
@@ -104,12 +74,6 @@ class Noted(Log):
     def saw(self, rows: Iterable[Row]) -> None:
         """Documents come for the last block; only lists look both ways."""
 
-    def _warm(self, given: int, came: int) -> None:
-        """So much was given, of so much that came."""
-        heat = self._heat + given - came
-        self._heat = _HEAT if heat > _HEAT else -_HEAT if heat < -_HEAT else heat
-        self.sifts = heat <= 0
-
     # -- what has come -----------------------------------------------------------------------------
 
     def offered(self, arrival: int) -> list[Offered]:
@@ -122,20 +86,21 @@ class Noted(Log):
             for at, (number, row) in enumerate(zip(*self._taken(), strict=True), arrival)
         ]
 
-    def _taken(self) -> tuple[array[int], list[Row]]:
-        taken = self.numbers, self.rows
-        self.numbers, self.rows = array("q"), []
-        return taken
-
-    def decided(self, arrival: int, now: int, waiting: Container[int]) -> list[Event] | None:
+    def decided(self, arrival: int, now: int, waiting: Collection[int]) -> list[Event] | None:
         """What is decided at a time of documents that nobody has looked at, the first of which
         arrived then; None, and nothing happens, if that is not all, or they are in no order. See
         `given`."""
         self.prefixes.begin((), one_by_one=False)
+        found: list[Event] = []
+        gave: set[int] = set()
+        look = self._look if self._pairing is None else self._look_at_pairs
         if len(self.rows) >= _MANY and self.sifts:
-            sifted = self._sifted(arrival, now, waiting)
-            if sifted is not None:
-                return sifted
+            count, looks = len(self.rows), self._sifted(arrival, now, waiting)
+            if looks is not None:
+                for slot, at, row, mark in looks:
+                    look(slot, at, row, mark, waiting, gave, found)
+                self._warm(len(found), count)
+                return found
         last, places = self.last, self.takers.places
         times = [row.end for row in self.rows]
         if self._starting:
@@ -144,8 +109,6 @@ class Noted(Log):
                     times[n] = self.rows[n].start
         if max(times) > now or (len(times) > 1 and times != sorted(times)):
             return None
-        found: list[Event] = []
-        gave: set[int] = set()
         takers, first, count = self.takers, self._first, len(self.rows)
         for at, (number, row) in enumerate(zip(*self._taken(), strict=True), arrival):
             slots = takers.slots(number)
@@ -153,14 +116,14 @@ class Noted(Log):
                 start = row.start
                 for slot in slots:
                     if first[slot] < start:
-                        self._look(slot, at, row, FOR_EVER, waiting, gave, found)
+                        look(slot, at, row, FOR_EVER, waiting, gave, found)
             else:
                 self._note(number, slots, places[number], at, row)
         self._warm(len(found), count)
         return found
 
     def given(
-        self, ready: Sequence[Offered], waiting: Container[int], one_by_one: bool = False
+        self, ready: Sequence[Offered], waiting: Collection[int], one_by_one: bool = False
     ) -> list[Event]:
         """What is decided now, of which noted events come only to queries to which others come, and
         before them; `waiting` are those for which something waits. Queries that decide one after
@@ -179,18 +142,11 @@ class Noted(Log):
                 return [*ready]
         found: list[Event] = []
         gave: set[int] = set()
-        earlier, heads, had = takers.one_earlier, self._heads, self._had
+        look = self._look if self._pairing is None else self._look_at_pairs
         for event in ready:
-            owner = event[3]
-            if type(owner) is int:
-                slot = takers.slot.get(owner)
-                if slot is not None:
-                    number = earlier[slot]
-                    some = number == -2 or (number >= 0 and heads[number] >= had[slot])
-                    if some and (noted := self._not_had(slot, self._since(had[slot], event[0]))):
-                        self._give(owner, slot, noted, found)
-                    first[slot] = -FOR_EVER
-                gave.add(owner)
+            if type(event[3]) is int:
+                self._have_before(event, found)
+                gave.add(event[3])
                 found.append(event)
             elif event[2] < last:
                 number = self.enter(event[3], event[2])
@@ -199,76 +155,21 @@ class Noted(Log):
                 start = event[-1].start
                 for slot in takers.slots(self.enter(event[3], event[2])):
                     if first[slot] < start:
-                        self._look(slot, event[1], event[-1], FOR_EVER, waiting, gave, found)
+                        look(slot, event[1], event[-1], FOR_EVER, waiting, gave, found)
         self._warm(len(found), len(ready))
         return found
 
-    def _note(self, number: int, slots: array[int], place: int, arrival: int, row: Row) -> None:
-        end = row.end
-        if not place:
-            first = self._first
-            if len(slots) < LARGE:
-                for slot in slots:
-                    if end < first[slot]:
-                        first[slot] = end
-            elif number not in self._low:
-                of, own = np.frombuffer(first, np.int64), np.frombuffer(slots, np.int64)
-                of[own] = np.minimum(of[own], end)
-                self._low.add(number)
-        self._append(number, place, arrival, row)
-
-    # -- in columns --------------------------------------------------------------------------------
-
-    def _sifted(self, arrival: int, now: int, waiting: Container[int]) -> list[Event] | None:
-        """The same, if few of them concern a query; they need not be in order."""
-        rows, count = self.rows, len(self.rows)
-        if count > _MOST:
-            return None
-        numbers = np.frombuffer(self.numbers, np.int64)
-        places = np.frombuffer(self.takers.places, np.int64)[numbers]
-        ends = np.array([row.end for row in rows])
-        starts = np.array([row.start for row in rows])
-        times = np.where(places == self.last, starts, ends) if self._starting else ends
-        if times.max() > now:
-            return None
-        arrivals = np.arange(arrival, arrival + count)
-        if (times[1:] < times[:-1]).any():
-            order = np.argsort(times, kind="stable")
-            numbers, places, ends, starts = (a[order] for a in (numbers, places, ends, starts))
-            arrivals, rows = arrivals[order], [rows[n] for n in order.tolist()]
-        begins = places == 0
-        if self._low:
-            begins &= ~np.isin(numbers, [*self._low])
-        concern = np.flatnonzero(begins | (places == self.last))
-        expanded = self.takers.expanded(numbers[concern])
-        if expanded is None:
-            return None
-        slots, which = expanded[0], concern[expanded[1]]
-        place = places[which]
-        first = np.frombuffer(self._first, np.int64)
-        own, of = slots[place == 0], which[place == 0]
-        np.minimum.at(first, own, ends[of])
-        self._low.update(filter(self.takers.is_large, {*numbers[begins].tolist()}))
-        may = (place == self.last) & (first[slots] < starts[which])
-        slots, which = slots[may], which[may]
-        if _CONCERN * len(slots) > count:
-            self._warm(len(slots), count)
-            return None
-        self._taken()
-        notes = np.flatnonzero(places < self.last)
-        marks = self._gone + len(self._rows) + np.searchsorted(notes, which)
-        self._note_all(numbers[notes])
-        self._rows += [rows[n] for n in notes.tolist()]
-        columns = (self._arrivals, self._ends, self._places, self._numbers)
-        for column, of in zip(columns, (arrivals, ends, places, numbers), strict=True):
-            column.frombytes(of[notes].tobytes())
-        found: list[Event] = []
-        gave: set[int] = set()
-        pairs = (slots.tolist(), which.tolist(), arrivals[which].tolist(), marks.tolist())
-        for slot, n, at, mark in zip(*pairs, strict=True):
-            self._look(slot, at, rows[n], mark, waiting, gave, found)
-        self._warm(len(found), count)
-        return found
+    def _have_before(self, event: Offered, found: list[Event]) -> None:
+        """Give a query what it has before an event of its own."""
+        owner = event[3]
+        slot = self.takers.slot.get(owner)
+        if slot is None:
+            return
+        number, had = self.takers.one_earlier[slot], self._had[slot]
+        some = number == -2 or (number >= 0 and self._heads[number] >= had)
+        if some and (noted := self._left(slot, self._since(had, event[0]))):
+            self._give(owner, slot, noted, found)
+        self._first[slot] = -FOR_EVER
 
     # -- a query -----------------------------------------------------------------------------------
 
@@ -278,7 +179,7 @@ class Noted(Log):
         arrival: int,
         row: Row,
         mark: int,
-        waiting: Container[int],
+        waiting: Collection[int],
         gave: set[int],
         found: list[Event],
     ) -> None:
@@ -321,12 +222,28 @@ class Noted(Log):
             event = (*event[:4], prefix.number, *event[5:])
         found.append(event)
 
-    def _wait(self, slot: int, since: int) -> None:
-        """Nothing waits for a query but what is noted from a position on."""
-        noted = [at - self._gone for at in self._not_had(slot, since)]
-        begun = [at for at in noted if not self._places[at]]
-        self._first[slot] = min([self._ends[at] for at in begun], default=FOR_EVER)
-        self._low.difference_update(self.takers.earlier(slot) if self._low else ())
+    def _look_at_pairs(
+        self,
+        slot: int,
+        arrival: int,
+        row: Row,
+        mark: int,
+        waiting: Collection[int],
+        gave: set[int],
+        found: list[Event],
+    ) -> None:
+        """The same where matches are paired: it is given what is not."""
+        assert self._pairing is not None
+        owner = self.takers.owners[slot]
+        waits = self._first[slot] == -FOR_EVER and (owner in waiting or owner in gave)
+        if not waits and self._pair_one(self._pairing, slot, arrival, row, mark):
+            return
+        gave.add(owner)
+        self._give(
+            owner, slot, self._left(slot, self._since(self._had[slot], row.start), mark), found
+        )
+        if not self._from or arrival > self._from.get(owner, 0):
+            found.append(self._readers[self.last].event(owner, arrival, row))
 
     def _give(self, owner: int, slot: int, noted: Sequence[int], found: list[Event]) -> None:
         """Give a query what is noted at positions, before which it has had everything."""
@@ -336,13 +253,13 @@ class Noted(Log):
             self._tell(owner, noted, self._from.get(owner, 0) if self._from else 0, found)
 
     def rest(self, owner: int) -> list[Event]:
-        """All that a query has not had; which it has then, if nothing is shared."""
+        """All that a query has not had; which it has then, if nothing is lent."""
         found: list[Event] = []
         slot = self.takers.slot.get(owner)
         if slot is None:
             return found
-        noted = self._not_had(slot, max(self._had[slot], self._gone))
-        if self.shares:
+        noted = self._left(slot, max(self._had[slot], self._gone))
+        if self.lends:
             self._tell(owner, noted, self._from.get(owner, 0), found)
         elif noted:
             self._give(owner, slot, noted, found)
@@ -376,23 +293,3 @@ class Noted(Log):
         self._renumber(kept)
         self._low.clear()
         return self.prefixes.forget(FOR_EVER, horizon)
-
-    def _drop(self, horizon: int) -> None:
-        """Drop what ended before a time, but for what is behind something else. Queries that had it
-        wait for nothing, or for what is left."""
-        self._cut(horizon)
-        self._low.clear()
-        first = np.frombuffer(self._first, np.int64)
-        old = (first < horizon) & (first != -FOR_EVER)
-        first[old] = FOR_EVER
-        ends, places = np.frombuffer(self._ends, np.int64), np.frombuffer(self._places, np.int64)
-        numbers = np.frombuffer(self._numbers, np.int64)
-        for since in range(0, len(ends), _MOST):
-            part = slice(since, since + _MOST)
-            expanded = self.takers.expanded(numbers[part])
-            if expanded is None:
-                first[old] = -FOR_EVER  # which is found out when a document comes
-                return
-            slots, which = expanded
-            own = old[slots] & (places[part][which] == 0)
-            np.minimum.at(first, slots[own], ends[part][which[own]])

@@ -17,14 +17,16 @@ class Offering:
     """Takes rows for queries. Something may wait for those in `waiting`; those in `over` have tried
     too much."""
 
-    def __init__(self, shared: Shared, waiting: Collection[int], over: set[int]) -> None:
+    def __init__(
+        self, shared: Shared, budget: int, waiting: Collection[int], over: set[int]
+    ) -> None:
         self.shared = shared
         self._waiting = waiting
         self._over = over
         self._arrived: list[Offered] = []
         """Rows that it has not looked at."""
         self._arrival = 0
-        self._deferred = shared.deferred()
+        self._deferred = shared.deferred(budget)
         self._noted = self._deferred if isinstance(self._deferred, Noted) else None
         self._readers = {reader.place: reader for reader in shared.readers.values()}
 

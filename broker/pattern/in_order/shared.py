@@ -15,13 +15,16 @@ from broker.pattern.in_order.iterating import Iterates
 from broker.pattern.in_order.lacking import Lacks
 from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.lists import Lists
+from broker.pattern.in_order.log import DEEP
 from broker.pattern.in_order.noted import Noted
+from broker.pattern.in_order.pairing import pairing_of
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.in_order.running import Runs
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.keeping import looks_at_several
 from broker.pattern.plan import Plan
 from broker.pattern.reading import named_in
+from broker.pattern.setting import UNCOUNTED
 
 Matcher = Follows | Groups | Iterates | Lacks | Lists | Runs
 
@@ -66,11 +69,13 @@ class Shared:
         documents there."""
         return self._is_noted and self._last > 1
 
-    def deferred(self) -> Deferred | Noted:
-        """What notes, for queries, what comes before their last block."""
-        kept, readers = self.plan.kept, self.readers.values()
+    def deferred(self, budget: int = UNCOUNTED) -> Deferred | Noted:
+        """What notes, for queries that may try so much, what comes before their last block."""
+        kept, readers = self.plan.kept, [*self.readers.values()]
         if self._is_noted:
-            return Noted(self._last, kept, readers, pulls=isinstance(self.form, Following))
+            pairing = pairing_of(self.form, readers) if budget > DEEP else None
+            pulls = isinstance(self.form, Following)
+            return Noted(self._last, kept, readers, pulls=pulls, pairing=pairing)
         return Deferred(self.form, kept, readers)
 
     def matcher(self, spending: Spending, since: Mapping[int, int]) -> Matcher:

@@ -43,7 +43,7 @@ class Together(Offering):
         self._spending = Spending(budget)
         self._since: dict[int, int] = {}
         self._matcher = shared.matcher(self._spending, self._since)
-        super().__init__(shared, self._matcher.owners(), self._matcher.over)
+        super().__init__(shared, budget, self._matcher.owners(), self._matcher.over)
         self._future: list[Offered] = []
         """A heap of rows whose times are to come."""
         self._waits: dict[int | Channel, list[Offered]] | None = None
@@ -89,17 +89,21 @@ class Together(Offering):
             if ready and self._deferred.last:
                 ready = self._deferred.given(ready, self._waiting, begins is not None)
             self._arrived = []
-        found: list[Candidate] = []
+        found: list[Candidate] = [] if self._noted is None else self._noted.take_paired()
         if begins is None:
             self._matcher.take(ready, found)
         else:
+            paired, found = found, []
             own: dict[int, list[Event]] = {}
             for event in ready:
                 own.setdefault(event[3], []).append(event)
             common = own.pop(ALL, [])
-            owners = {*own, *self._matcher.owners()} if common else own.keys()
+            owners = {*own, *[each[0] for each in paired]}
+            if common:
+                owners.update(self._matcher.owners())
             for owner in sorted(owners):
                 if begins(owner):
+                    found += [each for each in paired if each[0] == owner]
                     self._matcher.take(self._with(own.get(owner, []), common, owner), found)
         if self.watermark is not None:
             self._matcher.settle(self.watermark, found)
@@ -326,12 +330,12 @@ class Together(Offering):
     def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
         """What is not decided of a query, with twice the watermark that decides it. Raises
         TooMuch."""
-        rest, shares = self._deferred.rest(owner), self._deferred.shares
-        if not shares:
+        rest, lends = self._deferred.rest(owner), self._deferred.lends
+        if not lends:
             self._matcher.take(rest, [])
         trial = self.shared.matcher(spending, self._since)
         trial.borrow(self._matcher, owner)
-        if shares:
+        if lends:
             trial.take(rest, [])
         if self._waits is None:
             self._waits = {}

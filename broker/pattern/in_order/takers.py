@@ -11,6 +11,7 @@ import numpy as np
 from broker.pattern.in_order.channels import Channel
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _STALE = 1_000
 """So many channels are known beside two of each query and block, though nothing may come to them
@@ -80,9 +81,12 @@ class Takers:
         """The slots of the queries of a channel."""
         return self._slots[self._starts[number] : self._starts[number + 1]]
 
-    def is_large(self, number: int) -> bool:
-        """Whether a channel has so many queries that each of them is not looked at for nothing."""
-        return self._starts[number + 1] - self._starts[number] >= LARGE
+    def large(self, numbers: Numbers) -> list[int]:
+        """Those channels that have so many queries that each of them is not looked at for
+        nothing."""
+        starts = np.frombuffer(self._starts, np.int64)
+        found: list[int] = numbers[starts[numbers + 1] - starts[numbers] >= LARGE].tolist()
+        return found
 
     def is_alone(self, number: int) -> bool:
         """Whether a channel has but one query."""
