@@ -189,7 +189,7 @@ def _pattern_key(found: Found) -> Key:
     def flat(part: object) -> Iterator[tuple[str, str]]:
         match part:
             case (str(id), int(time)):
-                yield id, iso_time(time)
+                yield _unnumbered(id), iso_time(time)
             case tuple():
                 for each in part:
                     yield from flat(each)

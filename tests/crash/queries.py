@@ -21,12 +21,24 @@ alone: SELECT k AS k FROM S//a[./k->k] FOLLOWED BY {k = l, 1 h} NOT S//b[./k->l]
 crowd: SELECT k AS k, count(n) AS n FROM S//c[./k->k]
        FOLLOWED BY {k = l, 1 h} (S//b->y[./k->l][./n->n])+ WAIT 2 h;
 fresh: SELECT k AS k, m FROM S//a[./k->k] NEXT {k = l} S//c->z[./k->l][./n->m]
-       USING ONE PER START WITHIN 1 h WAIT 2 h
+       USING ONE PER START WITHIN 1 h WAIT 2 h;
+silent: SELECT k AS k FROM S//a[./k->k] FOLLOWED BY NOT S//c[./k->m] FOLLOWED BY S//b[./k->l]
+        WHERE l = k AND m = k WITHIN 1 h WAIT 2 h PUBLISH silences;
+ended: SELECT k AS k FROM silences//result[./k->k] NEXT {l = k} S//c->z[./k->l] WITHIN 3 h WAIT 2 h;
+rising: SELECT k AS k, last(n) AS n FROM S//a[./k->k][./n->m]
+        FOLD {l = k AND n > prev(n, m), } S//b->y[./k->l][./n->n] WITHIN 2 h WAIT 2 h;
+row: SELECT k AS k, count(n) AS n FROM S//a[./k->k] FOLLOWED BY (S//b->y[./n->n])+
+     PARTITION BY ./k USING PARTITION CONTIGUITY WITHIN 1 h WAIT 2 h;
+busy: SELECT k AS k, sum(n) AS n FROM S//c[./k->k][./n->n] WAIT 2 h
+      GROUP BY k OVER 1 h HAVING count(n) > 1;
+apart: SELECT k AS k FROM (S//a[./k->k] OR S//b[./k->k]) FOLLOWED BY {5 min AFTER} S//c->z
+       PARTITION BY ./k USING SKIP TILL ANY MATCH NON OVERLAPPING WITHIN 1 h WAIT 2 h
 """
-"""Event patterns, registered with STANDING. Some documents are too late for them, not for others."""
+"""Event patterns of all kinds, registered with STANDING; one reads what another publishes. Some
+documents are too late for them, not for others."""
 
 NAMES = ("first", "second", *MET)
-PATTERN_NAMES = ("alone", "crowd", "fresh")
+PATTERN_NAMES = ("alone", "crowd", "fresh", "silent", "ended", "rising", "row", "busy", "apart")
 PERMANENT = (*NAMES, *PATTERN_NAMES)
 
 _KEYED = (

@@ -30,8 +30,8 @@ class State:
             # Beside what comes from outside stand results of matches, and what the service tells.
             rows = db.execute(
                 "SELECT source, id, doc, xml FROM documents"
-                " WHERE NOT list_contains(streams, 'pairs') AND NOT starts_with(streams[1], "
-                "'broker.')"
+                " WHERE NOT list_has_any(streams, ['pairs', 'silences'])"
+                " AND NOT starts_with(streams[1], 'broker.')"
             ).fetchall()
             # Up to number `handed` there are matches that were handed over.
             (outbox,) = db.execute(
