@@ -112,8 +112,8 @@ class Sifting(Log):
             return None
         numbers = np.frombuffer(self.numbers, np.int64)
         places = np.frombuffer(self.takers.places, np.int64)[numbers]
-        ends = np.array([row.end for row in rows])
-        starts = np.array([row.start for row in rows])
+        ends = np.fromiter([row.end for row in rows], np.int64, count)
+        starts = np.fromiter([row.start for row in rows], np.int64, count)
         times = np.where(places == self.last, starts, ends) if self._starting else ends
         if times.max() > now:
             return None
