@@ -139,7 +139,8 @@ def run(
 
     QUERIES are files, or - for standard input. Each match is written as it is found. With --state
     the command may be stopped or killed at any time; started again, it goes on where it was:
-    nothing is lost and nothing found twice.
+    nothing is lost and nothing found twice. What it was writing when it was killed it writes
+    again, under the same ids.
     """
     watched = state is not None and (state / "spool.sqlite").exists()
     if not documents and not feeds and not watched:
