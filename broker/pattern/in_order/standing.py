@@ -151,10 +151,12 @@ class Together(Offering):
         return ready
 
     def published(
-        self, found: Iterable[Candidate], begins: Callable[[int], bool] | None = None
+        self, found: Collection[Candidate], begins: Callable[[int], bool] | None = None
     ) -> Answer:
         """What the candidates are, each match once; see `advance`. What looks at several matches
         publishes what is ready of them."""
+        if not found and self._keeping is None and not self._matcher.over:
+            return {}  # as nearly always where few documents come at once
         made, keeping = self._made(found), self._keeping
         answer: Answer = {}
         if keeping is None:
