@@ -123,7 +123,7 @@ class Service:
             intake = Intake(core, self.watch.rate)
             feeds = Feeds(core, intake.has_room)
             undo.callback(feeds.close, _ABORT)
-            core.on_suspension = self._suspended
+            core.handing.on_suspension = self._suspended
             if safe:
                 _pause_all(core)
             self._driver = Driver(core, self._pipeline(core), self.watch)

@@ -34,10 +34,11 @@ from broker.service.core.agreement import (
     refuse_without_engine,
 )
 from broker.service.core.careful import Careful
+from broker.service.core.handing import Handing
 from broker.service.core.marks import Marks
 from broker.service.core.watchdog import Watchdog, most
 from broker.settings.schema import Settings
-from broker.shared_match import SharedMatch, count_matches, portions
+from broker.shared_match import SharedMatch, count_matches
 from broker.state.proof import Proof
 from broker.state.store import DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
@@ -100,7 +101,6 @@ class Core:
         """The number of the last row of the spool that the engine has committed."""
         self.unstored: str | None = None
         """Why documents cannot be stored, since that was tried."""
-        self.on_suspension: Callable[[str, str], None] = lambda id, reason: None
         self._keep = threading.Lock()
         self.memory = most(settings.limits.memory)
         """Bytes that this process may take."""
@@ -133,6 +133,8 @@ class Core:
             self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
             undo.callback(self.mailbox.close)
             self._agree()
+            self.handing = Handing(self.engine, self.mailbox, self.now, self._portion)
+            undo.callback(self.handing.close)
             marks = Marks(self.state / "working.json", self.position)
             self.careful = Careful(marks, self.engine.work, self.position)
             self.watchdog = Watchdog(settings.limits.time, self.memory)
@@ -244,6 +246,8 @@ class Core:
     def close(self) -> None:
         self.watchdog.stop(1.0)
         with self.lock:
+            with suppress(DatabaseError):
+                self.handing.close()
             with suppress(DatabaseError, MailboxError, OSError):
                 self.prove()
             self.careful.marks.close()
@@ -255,9 +259,12 @@ class Core:
 
     # -- the flow of documents -----------------------------------------------------------------
 
-    def apply(self, rows: Sequence[DocumentRow], ahead: Ahead | None = None) -> Batch:
+    def apply(
+        self, rows: Sequence[DocumentRow], ahead: Ahead | None = None, onward: bool = False
+    ) -> Batch:
         """Match the next rows of the spool and commit, then hand over the matches. Stage 1 may have
-        been done `ahead`.
+        been done `ahead`. If the next batch follows at once (`onward`), the matches are handed over
+        by its end.
 
         After an exception of the engine nothing has changed; after one of the mailbox, the matches
         are in the outbox.
@@ -273,7 +280,7 @@ class Core:
             self.committed()
             stages = {step: s - before.get(step, 0.0) for step, s in engine.clock.seconds.items()}
             applied = time.perf_counter()
-            self.hand_over(matches)
+            (self.handing.begin if onward else self.handing.hand_over)(matches)
         stages |= {"stage1": matched - started, "deliver": time.perf_counter() - applied}
         return Batch(len(rows), count_matches(matches), stages)
 
@@ -348,23 +355,19 @@ class Core:
         mailbox had dropped it.
         """
         with self.lock:
-            for part in portions(matches, self._portion):
-                self.mailbox.take(part, self.now())
-                self.engine.acknowledge(part)
-            # The call confirms the suspensions of the last call, which were recorded below.
-            for suspension in self.engine.take_suspensions():
-                _log.warning("subscription.suspended", id=suspension.id, reason=suspension.reason)
-                text = f"{suspension.id} is suspended: {suspension.reason}"
-                self.mailbox.record_event(
-                    "subscription.suspended", text, subscription=suspension.id
-                )
-                self.on_suspension(suspension.id, suspension.reason)
+            self.handing.hand_over(matches)
+
+    def empty_hands(self) -> None:
+        """Wait until all that is being handed over is."""
+        with self.lock:
+            self.handing.finish()
 
     def empty_outbox(self) -> None:
         """Hand over all matches that are in the outbox."""
         more = True
         while more:
             with self.lock:
+                self.handing.finish()
                 matches = self.engine.undelivered(_OUTBOX)
                 self.hand_over(matches)
             more = bool(matches)

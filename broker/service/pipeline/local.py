@@ -100,6 +100,8 @@ class LocalPipeline:
                 return True
             self._most = self._size
             watch.batch(batch, core.waited(since))
+        else:
+            core.empty_hands()
         return bool(rows)
 
     def _look_ahead(self, position: int) -> None:
@@ -134,7 +136,7 @@ class LocalPipeline:
             return self._dead(rows[0], Overdue(why), watch)  # a process before this one found out
         while True:
             try:
-                batch = self._core.apply(rows, self.ahead)
+                batch = self._core.apply(rows, self.ahead, onward=self._following is not None)
                 self._poisons = 0
                 return batch
             except (Cancelled, *ENVIRONMENT):
