@@ -48,6 +48,18 @@ class Groups:
             return
         del self._known[group.key], self.numbered[group.number]
 
+    def renew(self, group: Group, numbers: Iterator[int]) -> Group:
+        """Put another group, with the next number, in the place of one, where nothing waits for its
+        patterns."""
+        standing = Together(group.standing.shared, self._budget, self._marks)
+        renewed = Group(next(numbers), group.key, group.entry, standing, group.patterns)
+        for pattern in group.patterns.values():
+            standing.join(pattern.number, pattern.entry.first_doc)
+            pattern.group = renewed
+        del self.numbered[group.number]
+        self.numbered[renewed.number] = self._known[group.key] = renewed
+        return renewed
+
     def move(self) -> None:
         """From now on, those whose lateness has changed are not matched together with those of
         which it changed before: they have decided other things."""

@@ -64,6 +64,12 @@ class Members:
         for name in gone:
             self.taps[name].stored = True
 
+    def renew(self, group: Group) -> Group:
+        """Let nothing wait for the patterns of a group, which is another one from now on."""
+        renewed = self.groups.renew(group, self._number)
+        self.taps.renew(group, renewed)
+        return renewed
+
     def find(self, number: int) -> Live | Group | None:
         """A pattern or a group."""
         return self.live.get(number) or self.groups.numbered.get(number)

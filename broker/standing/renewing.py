@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.join.work import Work
 from broker.model import UNBOUNDED
+from broker.pattern.in_order.channels import Channel
+from broker.pattern.in_order.events import ALL
 from broker.pattern.published import Published
 from broker.pattern.trying import TooMuch
 from broker.standing.live import Block, Group, Live
@@ -15,6 +18,9 @@ from broker.standing.taps import row_of
 from broker.state.pattern_tables import TapRow
 from broker.state.stored_taps import StoredTaps
 from xscl.growth import growing
+
+_FEW, _SHARE = 2, 4
+"""So many patterns of a group, and at least one of so many of them, are not made one by one."""
 
 Decided = dict[int, tuple[Live, Sequence[Published]]]
 """By their numbers patterns, and the matches of some rows that they have decided."""
@@ -104,8 +110,41 @@ class Renewing:
         for name in stored:
             if name in taps:
                 taps[name].stored = True
+        chosen = {each.number: each for each in patterns}
         with growing(sum(stored.values())):
-            self._renew({each.number: each for each in patterns}, asked)
+            whole = [] if self._work.care is not None else _mostly(patterns)
+            if whole:
+                self._renew_whole(whole, asked)
+                known = {number for group in whole for number in group.patterns}
+                chosen = {number: each for number, each in chosen.items() if number not in known}
+            if chosen:
+                self._renew(chosen, asked)
+
+    def _renew_whole(self, groups: Sequence[Group], asked: _Asked) -> None:
+        """Make groups again with all of their patterns: each row is handed over once, as when it
+        came."""
+        memory = self._memory
+        renewed = {each.number: each for each in map(memory.members.renew, groups)}
+        patterns = [pattern for each in renewed.values() for pattern in each.patterns.values()]
+        since = {number: self._horizon(each, asked) for number, each in renewed.items()}
+        first_doc = min([each.entry.first_doc for each in patterns])
+        for each in renewed.values():
+            each.standing.advance_to(self._known(each, asked.moved))
+        taps = {name for each in patterns for name in each.taps}
+        for row, seen in memory.tables.rows(taps, first_doc, min(since.values())):
+            tap = memory.members.taps[row.tap]
+            shares = [s for s in tap.shares if row.end >= since.get(s.group.number, UNBOUNDED)]
+            memory.share_rows(shares, (row,), {} if seen is None else {row.doc: seen})
+            late = seen if row.base == row.doc else None
+            for number, (group, block) in tap.groups.items():
+                if row.end >= since.get(number, UNBOUNDED) and group.takes(row.end, late):
+                    memory.share(group, block, row, Channel([ALL]))
+        for number, each in renewed.items():
+            decided = each.standing.begin(tell=asked.decided is not None)
+            if asked.decided is not None:
+                asked.decided.update({n: (each.patterns[n], decided[n]) for n in decided})
+            memory.touched.pop(number, None)
+            memory.agenda.plan(each)
 
     def _renew(self, chosen: Mapping[int, Live], asked: _Asked) -> None:
         arrived, common = self._stored_rows(chosen, asked)
@@ -231,3 +270,17 @@ class Renewing:
             memory.agenda.plan(pattern)
         if pattern.too_much:
             memory.touched[pattern.number] = pattern
+
+
+def _mostly(patterns: Collection[Live]) -> list[Group]:
+    """The groups of which so many patterns are among these that all of them are made again sooner
+    than each of those by itself."""
+    groups = {each.group.number: each.group for each in patterns if each.group is not None}
+    counts = Counter([each.group.number for each in patterns if each.group is not None])
+    return [
+        group
+        for number, group in groups.items()
+        if not group.standing.shared.at_once
+        and counts[number] >= _FEW
+        and counts[number] * _SHARE >= len(group.patterns)
+    ]

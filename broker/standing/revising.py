@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from broker.model import UNBOUNDED
+from broker.pattern.keeping import looks_at_several
 from broker.standing.live import Live
 from broker.standing.memory import Memory
 from broker.standing.renewing import Renewing
@@ -46,8 +47,11 @@ class Revising:
         self._renewing.renew([each for each in patterns if each.number not in known])
 
     def _has_decided(self, pattern: Live, changed: Mapping[str, int]) -> bool:
-        """Whether a pattern has decided anything at or behind the times when rows of taps
-        changed."""
+        """Whether a pattern has decided anything at or behind the times when rows of taps changed,
+        and might decide it again."""
+        shared = None if pattern.group is None else pattern.group.standing.shared
+        if shared is not None and shared.at_once and not looks_at_several(shared.plan):
+            return False
         watermark = pattern.watermark(self._memory.settled)
         if watermark is None:
             return False

@@ -105,6 +105,19 @@ class Tap:
                     return
             self.shares.append(Share(group, place, query, [number], first_doc))
 
+    def renew(self, group: Group, renewed: Group) -> None:
+        """Another group is in the place of one."""
+        self.shares = [
+            Share(renewed, each.place, each.query, [*each.owners], each.first_doc)
+            if each.group is group
+            else each
+            for each in self.shares
+        ]
+        if group.number in self.groups:
+            _, block = self.groups[group.number]
+            left = {n: each for n, each in self.groups.items() if n != group.number}
+            self.groups = {**left, renewed.number: (renewed, block)}
+
     def remove(self, pattern: Live) -> None:
         """Remove a pattern, which is still in its group."""
         group, number = pattern.group, pattern.number
@@ -188,6 +201,14 @@ class TapIndex:
     def queries(self) -> set[int]:
         """The canonical queries that find their documents."""
         return {number for number, tap in enumerate(self._of_query) if tap is not None}
+
+    def renew(self, group: Group, renewed: Group) -> None:
+        """Another group is in the place of one, with the same patterns."""
+        self.version = object()
+        for name in {name for each in renewed.patterns.values() for name in each.taps}:
+            tap = self._taps[name]
+            tap.renew(group, renewed)
+            self.changed.add(tap.canonical)
 
     def remove(self, pattern: Live) -> list[str]:
         """Remove a pattern, which is still in its group. Returns the taps that no other one has and

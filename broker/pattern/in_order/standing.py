@@ -217,14 +217,30 @@ class Together(Offering):
                 self._offer_all(owner, tap, several)
         self._spending.most = UNCOUNTED
         found = self._remembered() if self.shared.at_once else self.decided(None)
-        made: Mapping[int, Sequence[Published]] = {}
-        if self._keeping is not None or tell:
-            made = self._made([each for each in found if each[0] in arrived])
-        if self._keeping is not None:
-            for owner in arrived:
-                self._keeping.renew(owner, made.get(owner, ()), self.watermark)
+        made = self._silently([each for each in found if each[0] in arrived], arrived.keys(), tell)
         self._spending.most = self._budget
         self._arrived = others
+        return made
+
+    def begin(self, tell: bool = False) -> Mapping[int, Sequence[Published]]:
+        """All rows of live documents were offered, and nothing before: what is decided of them was
+        published before. See `again`."""
+        self._spending.most = UNCOUNTED
+        made = self._silently(self.decided(None), self._since.keys(), tell)
+        self._spending.most = self._budget
+        return made
+
+    def _silently(
+        self, found: Sequence[Candidate], owners: Iterable[int], tell: bool
+    ) -> Mapping[int, Sequence[Published]]:
+        """The matches of queries that candidates are, none of which is published, if somebody needs
+        them."""
+        if self._keeping is None and not tell:
+            return {}
+        made = self._made(found)
+        if self._keeping is not None:
+            for owner in owners:
+                self._keeping.renew(owner, made.get(owner, ()), self.watermark)
         return made
 
     def wakes(self, tap: int) -> bool:
