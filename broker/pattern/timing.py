@@ -109,7 +109,8 @@ class Timing:
     ) -> Span | None:
         spans = [self._item(item) for item in items]
         whole: Span | None = None
-        behind = False  # whether the group that is being filled stands before
+        growing = self.variant.groups if self.whole else [self.filling] if self.filling else []
+        behind = False  # whether a group that may still grow stands before, and so ends later
         ends: list[int | None] = []  # by item the end of what stands before it
         for item, span, (window, after) in zip(items, spans, windows, strict=True):
             before = whole
@@ -124,7 +125,7 @@ class Timing:
             # Also where nothing is in this place.
             if whole is not None and not after and self._exceeds(whole, window):
                 raise Violated
-            behind = behind or (self.filling is not None and _holds(item, self.filling))
+            behind = behind or any(_holds(item, group) for group in growing)
         if whole is None:
             return None
         return self._ended(items, windows, spans, ends, whole, within)

@@ -110,7 +110,8 @@ class UnitRunner:
         if variant.groups and self.setting.free:
             opened.append(candidate)
             return
-        timing = Timing(variant, self.unit.within, candidate.chosen, {})
+        whole = bool(variant.groups)
+        timing = Timing(variant, self.unit.within, candidate.chosen, {}, whole=whole)
         span = timing.span()
         if variant.groups:
             self._deferred.add(candidate, min(timing.soonest, earliest(candidate)))

@@ -342,3 +342,15 @@ def test_the_first_nodes_that_pass_count_for_an_element_of_a_run(behind: str) ->
         )
         found += broker.process([document("z5", 40)])
     assert [match.values["p"] for match in found] == ([] if behind else [["3"]])
+
+
+@pytest.mark.parametrize("behind", ["", " FOLLOWED BY S/d"])
+def test_what_comes_after_a_group_is_near_to_its_last_element(behind: str) -> None:
+    broker = Broker(lateness=10)
+    broker.subscribe(f"q: S/b FOLLOWED BY (S/b)+ FOLLOWED BY {{6 AFTER}} S/c{behind}")
+    found = []
+    for name, at in (("b", 0), ("c", 9), ("b", 7), ("d", 12)):
+        xml = f"<{name}/>"
+        found += broker.process([Document(f"{name}{at}", timestamp=float(at), xml=xml)])
+    found += broker.decide()
+    assert [[d.id for d in m.documents][:3] for m in found] == [["b0", "b7", "c9"]]
