@@ -139,11 +139,10 @@ class Renewing:
             for number, (group, block) in tap.groups.items():
                 if row.end >= since.get(number, UNBOUNDED) and group.takes(row.end, late):
                     memory.share(group, block, row, Channel([ALL]))
-        for number, each in renewed.items():
+        for each in renewed.values():
             decided = each.standing.begin(tell=asked.decided is not None)
             if asked.decided is not None:
                 asked.decided.update({n: (each.patterns[n], decided[n]) for n in decided})
-            memory.touched.pop(number, None)
             memory.agenda.plan(each)
 
     def _renew(self, chosen: Mapping[int, Live], asked: _Asked) -> None:
