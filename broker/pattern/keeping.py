@@ -8,7 +8,7 @@ by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
@@ -25,6 +25,9 @@ Known = Iterable[tuple[str, int]]
 
 News = dict[str, int]
 """New marks of one query."""
+
+Names = Callable[[int], Container[str]]
+"""The names of some matches of a query."""
 
 LASTING = "last "
 """What keys of partitions begin with: these marks are never forgotten."""
@@ -74,11 +77,15 @@ class Marks:
 
 class Keeping:
     """The matches of queries of one plan that wait for those that end before them, by the numbers
-    of the queries. `known` gives the marks that are stored of a query."""
+    of the queries. `known` gives the marks that are stored of a query, `told` the names of matches
+    that it has looked at and that are there again, as a document was revised."""
 
-    def __init__(self, plan: Plan, known: Callable[[int], Known]) -> None:
+    def __init__(
+        self, plan: Plan, known: Callable[[int], Known], told: Names = lambda _: ()
+    ) -> None:
         self._plan = plan
         self._known = known
+        self._told = told
         strategy = plan.query.strategy
         self._choosing = None if strategy is None else strategy.choosing
         self._over = plan.query.over
@@ -133,8 +140,8 @@ class Keeping:
         if len(ready) > 1:
             ready.sort(key=_order)
         if self._choosing is not None:
-            marks = self.marks(owner)
-            ready = [each for each in ready if self._is_kept(marks, each)]
+            marks, told = self.marks(owner), self._told(owner)
+            ready = [each for each in ready if self._is_kept(marks, each, told)]
             if marks.news:
                 self._marked.add(owner)
         if self._over is None:
@@ -180,9 +187,11 @@ class Keeping:
             marks.news = {}
         return found
 
-    def _is_kept(self, marks: Marks, decided: Published) -> bool:
+    def _is_kept(self, marks: Marks, decided: Published, told: Container[str]) -> bool:
         if PENDING:
             check()
+        if told and decided.name in told:
+            return self._over is not None and _kept(decided) in marks.ends
         instance = decided.instance
         if self._choosing == "ONE PER START":
             earliest = min(instance.rows, key=_order)

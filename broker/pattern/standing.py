@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.pattern.instances import END, Arrived, Instance, due_beyond
-from broker.pattern.keeping import Keeping, Known, News, looks_at_several
+from broker.pattern.keeping import Keeping, Known, Names, News, looks_at_several
 from broker.pattern.plan import Plan
 from broker.pattern.published import Published, identity_of, nodes_of, scope_of
 from broker.pattern.reading import named_in
@@ -39,6 +39,7 @@ class Standing:
         known: Known = (),
         trace: Trace | None = None,
         planning: Planning = PLANNING,
+        told: Names = lambda _: (),
     ) -> None:
         self.plan = plan
         self.watermark: int | None = None
@@ -47,7 +48,7 @@ class Standing:
         self._trace = trace
         self._planning = planning
         self._names = named_in(plan.query.select)
-        self._keeping = Keeping(plan, lambda _: known) if looks_at_several(plan) else None
+        self._keeping = Keeping(plan, lambda _: known, told) if looks_at_several(plan) else None
         self._seen: dict[object, int] = {}
         """By identity the end of each match that was decided."""
         self._reset()

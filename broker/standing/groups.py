@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator
 
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.standing import Together
-from broker.pattern.keeping import Known
+from broker.pattern.keeping import Known, Names
 from broker.standing.live import Group, GroupKey, Live
 
 
 class Groups:
-    """The groups, by what their patterns have in common, and by number. `known` gives the marks
-    that are stored of a pattern."""
+    """The groups, by what their patterns have in common, and by number. `known` and `told`
+    are those of `Keeping`."""
 
-    def __init__(self, budget: int, known: Callable[[int], Known]) -> None:
+    def __init__(self, budget: int, known: Callable[[int], Known], told: Names) -> None:
         self._budget = budget
         self._marks = known
+        self._told = told
         self._known: dict[GroupKey, Group] = {}
         self._moves = 0
         self.numbered: dict[int, Group] = {}
@@ -28,7 +29,7 @@ class Groups:
         group = self._known.get(key)
         if group is None:
             number = next(numbers)
-            standing = Together(shared, self._budget, self._marks)
+            standing = Together(shared, self._budget, self._marks, self._told)
             group = self._known[key] = Group(number, key, entry, standing)
             self.numbered[number] = group
         group.patterns[pattern.number] = pattern
@@ -51,7 +52,7 @@ class Groups:
     def renew(self, group: Group, numbers: Iterator[int]) -> Group:
         """Put another group, with the next number, in the place of one, where nothing waits for its
         patterns."""
-        standing = Together(group.standing.shared, self._budget, self._marks)
+        standing = Together(group.standing.shared, self._budget, self._marks, self._told)
         renewed = Group(next(numbers), group.key, group.entry, standing, group.patterns)
         for pattern in group.patterns.values():
             standing.join(pattern.number, pattern.entry.first_doc)

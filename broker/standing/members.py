@@ -11,6 +11,7 @@ from broker.standing.live import Group, Live, kind
 from broker.standing.marks import Marking
 from broker.standing.tap_columns import TapColumns
 from broker.standing.tap_index import TapIndex
+from broker.standing.told import Told
 from broker.state.pattern_tables import Entry
 
 
@@ -18,11 +19,13 @@ class Members:
     """The patterns in memory. `of` are they by the numbers of their subscriptions, `live` by their
     own numbers; `groups` are those that are matched together. `in_order`: those that can be are."""
 
-    def __init__(self, catalog: Catalog, budget: int, marks: Marking) -> None:
+    def __init__(self, catalog: Catalog, budget: int, marks: Marking, told: Told) -> None:
         self._catalog = catalog
         self.in_order = True
         self.live: dict[int, Live] = {}
-        self.groups = Groups(budget, lambda number: marks.of(self.live[number].entry.number))
+        self.groups = Groups(
+            budget, lambda number: marks.of(self.live[number].entry.number), told.of
+        )
         self._number = count()
         self.clear()
 

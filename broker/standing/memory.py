@@ -19,6 +19,7 @@ from broker.standing.marks import Marking
 from broker.standing.members import Members
 from broker.standing.tap_index import Share
 from broker.standing.taps import row_of, rows_of
+from broker.standing.told import Told
 from broker.state.pattern_tables import PatternTables, RowValues, TapRow
 from broker.state.stored_taps import StoredTaps
 
@@ -47,7 +48,8 @@ class Memory:
         self.planning = planning
         self.owns = owns
         self.marks = Marking(tables)
-        self.members = Members(catalog, TRIES * budget, self.marks)
+        self.told = Told(tables, self.marks)
+        self.members = Members(catalog, TRIES * budget, self.marks, self.told)
         self.agenda = Agenda()
         self.alone: dict[int, Live] = {}
         self.touched: dict[int, Live | Group] = {}
@@ -56,6 +58,7 @@ class Memory:
 
     def clear(self) -> None:
         self.members.clear()
+        self.told.clear()
         self.alone.clear()
         self.touched.clear()
         self.agenda.clear()
@@ -66,6 +69,7 @@ class Memory:
         """Forget what is there of a pattern that has gone."""
         self.alone.pop(pattern.number, None)
         self.touched.pop(pattern.number, None)
+        self.told.forget(pattern)
 
     def awake(self) -> Iterator[Live]:
         """The patterns that have rows."""
@@ -82,6 +86,7 @@ class Memory:
             pattern.made = Standing(
                 *(plan, pattern.entry.registered, TRIES * self.budget, marks),
                 planning=self.planning,
+                told=lambda _: self.told.of(pattern.number),
             )
         return pattern.made
 
@@ -233,6 +238,7 @@ class Memory:
         deleted."""
         self.tables.expire(horizon)
         self.tables.expire_marks(horizon, LASTING)
+        self.told.expire(horizon)
         groups = self.members.groups.numbered
         for group in groups.values():
             self._expire(group)

@@ -10,20 +10,17 @@ from broker.join.work import Work
 from broker.model import UNBOUNDED
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import ALL
-from broker.pattern.published import Published
 from broker.pattern.trying import TooMuch
 from broker.standing.live import Block, Group, Live
 from broker.standing.memory import Arrivals, Memory
 from broker.standing.taps import row_of
+from broker.standing.told import Decided
 from broker.state.pattern_tables import TapRow
 from broker.state.stored_taps import StoredTaps
 from xscl.growth import growing
 
 _FEW, _SHARE = 2, 4
 """So many patterns of a group, and at least one of so many of them, are not made one by one."""
-
-Decided = dict[int, tuple[Live, Sequence[Published]]]
-"""By their numbers patterns, and the matches of some rows that they have decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +121,8 @@ class Renewing:
         """Make groups again with all of their patterns: each row is handed over once, as when it
         came."""
         memory = self._memory
+        for each in groups:
+            memory.touched.pop(each.number, None)
         renewed = {each.number: each for each in map(memory.members.renew, groups)}
         patterns = [pattern for each in renewed.values() for pattern in each.patterns.values()]
         since = {number: self._horizon(each, asked) for number, each in renewed.items()}

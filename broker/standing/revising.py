@@ -9,22 +9,20 @@ from broker.pattern.keeping import looks_at_several
 from broker.standing.live import Live
 from broker.standing.memory import Memory
 from broker.standing.renewing import Renewing
-from broker.standing.told import Told
 from broker.state.stored_documents import StoredDocument
 
 
 class Revising:
     """Replaces the rows of documents in the tables, and makes the patterns again that take them."""
 
-    def __init__(self, memory: Memory, renewing: Renewing, told: Told) -> None:
+    def __init__(self, memory: Memory, renewing: Renewing) -> None:
         self._memory = memory
         self._renewing = renewing
-        self._told = told
 
     def replace(self, documents: Sequence[StoredDocument], take: Callable[[], object]) -> None:
         """Replace the rows of documents by those that `take` hands over. What is decided stays
         decided, and is not decided again, whenever these documents end now."""
-        memory, told = self._memory, self._told
+        memory = self._memory
         memory.write()
         ends = {document.doc: document.end for document in documents}
         before = memory.tables.rows_of(ends)
@@ -41,8 +39,8 @@ class Revising:
         memory.tables.delete_rows([*ends])
         memory.rows = now
         left = self._renewing.decided(past, since)
-        told.renew(memory.members.live, ends)
-        told.note(decided, left, ends, memory.settled)
+        memory.told.renew(memory.members.live, ends)
+        memory.told.note(decided, left, ends, memory.settled)
         known = {each.number for each in past}
         self._renewing.renew([each for each in patterns if each.number not in known])
 

@@ -30,7 +30,6 @@ from broker.standing.live import Group, Live, Owns, tap_names
 from broker.standing.memory import TRIES, Memory
 from broker.standing.renewing import Renewing
 from broker.standing.revising import Revising
-from broker.standing.told import Told
 from broker.standing.upstream import Upstream
 from broker.standing.waiting import latest, waiting
 from broker.standing.why import Question, StoredRows
@@ -76,8 +75,7 @@ class Standings:
         self._arriving = Arriving(self._memory, catalog, contents)
         self.tapping, self.take = self._arriving.tapping, self._arriving.take
         self._renewing = Renewing(self._memory, work)
-        self._told = Told(self.tables, self._memory.marks)
-        self._revising = Revising(self._memory, self._renewing, self._told)
+        self._revising = Revising(self._memory, self._renewing)
         self._stored: int | None = None
         self._loaded = False
 
@@ -128,7 +126,6 @@ class Standings:
         """Forget everything, as the transaction failed that made it, or other patterns are matched
         here than before."""
         self._memory.clear()
-        self._told.clear()
         self._entries.clear()
         self._upstream.forget()
         self._loaded = False
@@ -146,7 +143,7 @@ class Standings:
             for found, documents in self._all_stored():
                 self.fill(found, documents)
             self.tables.lack_rows(bool(self.elsewhere))
-        self._told.load(self._memory.members.of)
+        self._memory.told.load(self._memory.members.of)
         self._renewing.load()
 
     def _synchronize(self, registered: int | None) -> None:
@@ -164,7 +161,6 @@ class Standings:
                 taps.update(self._memory.members.leave(before, number))
                 if not before.subscriptions:
                     self._memory.forget(before)
-                    self._told.forget(before)
         entries, _ = self._entries.stored(stored)
         moved: list[Live] = []
         fresh = [number for number in sorted(changed) if number in self._catalog.patterns]
@@ -180,7 +176,7 @@ class Standings:
         # No document has come yet to those that were not known.
         of = {n: here[n] for n in fresh if n in entries and n in here}
         if of:
-            self._told.load(of)
+            self._memory.told.load(of)
         known = {pattern.number for pattern in of.values()}
         self._renewing.renew([self._memory.members.live[number] for number in sorted(known)])
         self._renewing.renew(moved, moved=True)
@@ -276,7 +272,7 @@ class Standings:
             self._memory.agenda.plan(group)
         for number, news in group.standing.news():
             self._memory.marks.note(self.live[number].entry.number, news)
-        return self._told.left(decided)
+        return self._memory.told.left(decided)
 
     def _advance(self, pattern: Live, highest: int) -> list[Published]:
         """What a pattern decides by this time. Raises TooMuch."""
@@ -287,7 +283,7 @@ class Standings:
         finally:
             self._memory.agenda.plan(pattern)
         self._memory.marks.note(pattern.entry.number, standing.news())
-        return self._told.left({pattern.number: found})[pattern.number] or []
+        return self._memory.told.left({pattern.number: found})[pattern.number] or []
 
     # -- the end of a batch ----------------------------------------------------------------------
 
@@ -306,7 +302,6 @@ class Standings:
             return
         self._memory.write()
         self._memory.expire(horizon)
-        self._told.expire(horizon)
 
     def drop(self, docs: Sequence[int]) -> None:
         """Drop the stored rows of documents, before `fill` brings others."""

@@ -9,7 +9,7 @@ noted in the marks, as long as their documents are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from broker.pattern.in_order.standing import Answer
 from broker.pattern.instances import due_beyond
@@ -17,8 +17,10 @@ from broker.pattern.keeping import looks_at_several
 from broker.pattern.published import Published
 from broker.standing.live import Live
 from broker.standing.marks import Marking
-from broker.standing.renewing import Decided
 from broker.state.pattern_tables import PatternTables
+
+Decided = dict[int, tuple[Live, Sequence[Published]]]
+"""By their numbers patterns, and the matches of some rows that they have decided."""
 
 TOLD = "told "
 """What the keys of these marks begin with; the number of a document of the match and what the match
@@ -47,6 +49,10 @@ class Told:
             if pattern is not None:
                 doc, match = key.removeprefix(TOLD).split(" ", 1)
                 self._known.setdefault(pattern.number, {})[match] = (int(doc), end)
+
+    def of(self, number: int) -> Container[str]:
+        """The names of those of a pattern."""
+        return self._known.get(number, ())
 
     def forget(self, pattern: Live) -> None:
         """A pattern has gone."""

@@ -92,6 +92,14 @@ def test_a_match_is_published_once(name: str, feed: Feed) -> None:
     assert len({*feed.ids}) == len(feed.ids)
 
 
+def test_what_was_published_takes_no_place_from_others(feed: Feed) -> None:
+    """Where matches of one partition may not overlap."""
+    with feed.broker() as broker:
+        broker.subscribe("q: S/b PARTITION BY . USING NON OVERLAPPING")
+    assert feed.publish(doc("b1", 1), doc("z2", 2)) == ["b1"]
+    assert feed.publish(doc("b5", 5), doc("b1", 5, revision=True), doc("z9", 9)) == ["b5"]
+
+
 def test_what_is_not_decided_counts_as_it_is_now(feed: Feed) -> None:
     with feed.broker() as broker:
         broker.subscribe(f"q: {OPEN}")

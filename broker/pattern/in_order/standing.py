@@ -21,7 +21,7 @@ from broker.pattern.in_order.prefixes import is_prefix
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_from
-from broker.pattern.keeping import Keeping, Known, News, looks_at_several
+from broker.pattern.keeping import Keeping, Known, Names, News, looks_at_several
 from broker.pattern.published import Published
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.trying import TooMuch
@@ -32,11 +32,14 @@ Answer = dict[int, list[Published] | None]
 
 class Together(Offering):
     """Queries of a form by their numbers. A query for which more than `budget` pairs would have to
-    be tried for one document goes on with nothing. `known` gives the marks that are stored of a
-    query."""
+    be tried for one document goes on with nothing. `known` and `told` are those of `Keeping`."""
 
     def __init__(
-        self, shared: Shared, budget: int, known: Callable[[int], Known] = lambda _: ()
+        self,
+        shared: Shared,
+        budget: int,
+        known: Callable[[int], Known] = lambda _: (),
+        told: Names = lambda _: (),
     ) -> None:
         self.watermark: int | None = None
         self._budget = budget
@@ -51,7 +54,7 @@ class Together(Offering):
         self._takers: dict[int, list[Channel]] = {}
         """By query its channels among these."""
         self.asleep = Asleep()
-        self._keeping = Keeping(shared.plan, known) if looks_at_several(shared.plan) else None
+        self._keeping = Keeping(shared.plan, known, told) if looks_at_several(shared.plan) else None
 
     def join(self, owner: int, first_doc: int) -> None:
         """A query comes that knows documents from a number on."""
