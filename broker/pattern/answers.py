@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.model import UNBOUNDED
 from broker.pattern.plan import (
     Absence,
     Fold,
@@ -20,8 +21,9 @@ from xscl import ast
 from xscl.syntax.durations import format_microseconds
 
 
-def answers(plan: Plan) -> str:
-    """When matches are published, as the end of a sentence."""
+def answers(plan: Plan, lateness: int | None = None) -> str:
+    """When matches are published, as the end of a sentence. `lateness` is the allowed one in
+    microseconds, of the streams that it reads, where these are known."""
     query = plan.query
     strategy = query.strategy
     free = strategy is not None and strategy.selection == "SKIP TILL ANY MATCH"
@@ -32,9 +34,11 @@ def answers(plan: Plan) -> str:
         return "as soon as its documents are there"
     behind = "the end of its window" if late == "deadline" else "its last document"
     if query.wait is None:
+        known = "7 days by default"
+        if lateness is not None:
+            known = f"{format_microseconds(lateness if lateness < UNBOUNDED else None)} here"
         return (
-            f"when the allowed lateness has passed after {behind}, 7 days by default: WAIT sets"
-            " another time"
+            f"when the allowed lateness has passed after {behind}, {known}: WAIT sets another time"
         )
     wait = query.wait.microseconds
     if wait is None:

@@ -154,7 +154,7 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
     blocked = sorted(trace.blocked.values(), key=lambda each: each.instance.last, reverse=True)
     return Why(
         asked.name,
-        answers(plan),
+        answers(plan, asked.lateness),
         growth(plan),
         tuple(
             [

@@ -95,3 +95,12 @@ def test_of_a_pattern_that_is_not_registered_the_newest_documents_are_asked(brok
     assert [each.blocks[0].documents for each in (whole, some)] == [6, 2]
     assert some.sentence.endswith(" (only the newest 3 documents were asked)")
     assert "were asked" not in whole.sentence
+
+
+@pytest.mark.parametrize(("lateness", "said"), [(7_200.0, "2 h here"), (0.0, "0 s here")])
+def test_the_lateness_that_is_set_is_named(lateness: float, said: str) -> None:
+    with Broker(lateness=lateness) as broker:
+        broker.subscribe("q: S/a NEXT {1 h} S/b")
+        (told,) = broker.why("q")
+        assert isinstance(told, Why)
+        assert f"after its last document, {said}: WAIT sets another time" in told.answers

@@ -2,8 +2,8 @@
 
 In: the parsed files, which share one namespace of ids and streams. Out: a `Program` of
 resolved queries and warnings, or an `XsclError` with all errors found. Cost is linear in the text.
-The checks of one query are in `queries` and `expressions`, the warnings about its joins in `joins`,
-the search for cycles in `cycles`.
+The checks of one query are in `queries` and `expressions`, the warnings about its joins in `joins`
+and those about its windows in `windows`, the search for cycles in `cycles`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from xscl.check.expressions import HINTED
 from xscl.check.findings import Findings
 from xscl.check.joins import join_warnings
 from xscl.check.queries import check_query
+from xscl.check.windows import window_warnings
 from xscl.errors import Diagnostic, Span, XsclError
 from xscl.growth import growing
 from xscl.syntax import fingerprints
@@ -149,7 +150,8 @@ class _File:
             return _resolved(query, scope, "", found.text % literals, found.form, literals), (
                 found.streams
             )
-        noted = len(self.found.errors) + len(self.found.warnings)
+        wrong = len(self.found.errors)
+        noted = wrong + len(self.found.warnings)
         top, *nested = check_query(query, self.namespaces, len(self.found.errors) < HINTED)
         for each in (top, *nested):
             self.found.errors += each.errors
@@ -157,6 +159,8 @@ class _File:
             if not each.errors:
                 self.found.warnings += join_warnings(each)
         resolved = self.resolve(query)
+        if wrong == len(self.found.errors):
+            self.found.warnings += window_warnings(resolved)
         scope = self.scope(top.prefixes)
         text = "".join(
             f"LET NAMESPACE {prefix} = {quoted(uri)}; "
