@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker.model import UNBOUNDED
 from broker.pattern.plan import (
     Absence,
     Fold,
@@ -18,7 +17,7 @@ from broker.pattern.plan import (
     leaves,
 )
 from xscl import ast
-from xscl.syntax.durations import format_microseconds
+from xscl.syntax.durations import LONGEST, format_microseconds
 
 
 def answers(plan: Plan, lateness: int | None = None) -> str:
@@ -36,7 +35,7 @@ def answers(plan: Plan, lateness: int | None = None) -> str:
     if query.wait is None:
         known = "7 days by default"
         if lateness is not None:
-            known = f"{format_microseconds(lateness if lateness < UNBOUNDED else None)} here"
+            known = f"{format_microseconds(lateness if lateness < LONGEST else None)} here"
         return (
             f"when the allowed lateness has passed after {behind}, {known}: WAIT sets another time"
         )
