@@ -54,7 +54,7 @@ class Arriving:
             columns = self._memory.members.columns
             found = self._in_columns.take(tapping.rows, columns, seen) + found
         if tapping is not None and tapping.each:
-            found = self._ways.take(tapping.each, seen) + found
+            found = self._ways.take(tapping.each, documents, seen) + found
         left: list[Found] = []
         own: dict[str, dict[int, list[Candidate]]] = {}
         for canonical, candidate in found:

@@ -18,12 +18,12 @@ from broker.results.contents import Contents
 from broker.standing.live import Group
 from broker.standing.memory import Memory
 from broker.standing.tap_columns import TapColumns
-from broker.standing.taps import Plain, nodes_of, values_of
+from broker.standing.taps import Places, nodes_of, values_of
 from broker.state.pattern_tables import Texts
 from broker.state.stored_documents import StoredDocument
 from xscl.interruption import PENDING, check
 
-_Read = tuple[StoredDocument, Plain, Texts]
+_Read = tuple[StoredDocument, Places, Texts]
 """What is read of a document by some of its taps."""
 
 
@@ -48,10 +48,10 @@ class InColumns:
         made: dict[int, Row] = {}
         keys = which * size + np.array([place for _, place in columns.kinds])[kinds]
         for key in {*keys.tolist()}:
-            (of, plain, texts), named = reads[key // size], columns.written[key % size]
+            (of, places, texts), named = reads[key // size], columns.written[key % size]
             made[key] = Row(
-                *(of.doc, of.key, of.base, of.start, of.end, of.id, plain.node),
-                nodes_of(named.names, plain.nodes),
+                *(of.doc, of.key, of.base, of.start, of.end, of.id, places.node),
+                nodes_of(named.names, places.nodes),
                 values_of(named.paths, texts),
             )
         groups: dict[int, list[int]] = {}
@@ -79,7 +79,7 @@ class InColumns:
             if PENDING:
                 check()
             mark, first = len(stored), len(reads)
-            before: Plain | None = None
+            before: Places | None = None
             there = part(doc)
             try:
                 if there is None or there[0].end < seen.get(doc, -FOR_EVER):
@@ -87,12 +87,11 @@ class InColumns:
                 of, known = there
                 for query, own in zip(queries[low:high], rows.nodes[low:high], strict=True):
                     (tap,) = of_query(query)
-                    plain = tap.reader.plain(own)
-                    assert plain is not None
-                    if plain is not before:
-                        before, (node, nodes, places) = plain, plain
-                        texts = tuple([(known[each],) for each in places])
-                        reads.append((of, plain, texts))
+                    places = tap.reader.places(own)
+                    if places is not before:
+                        before, (node, nodes, read, _) = places, places
+                        texts = tuple([(known[each],) for each in read])
+                        reads.append((of, places, texts))
                     stored.append(
                         (
                             *(tap.name, doc, of.base, of.key, of.start, of.end, of.id),

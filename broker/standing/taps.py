@@ -6,7 +6,7 @@ is parsed again when a match is decided, perhaps days later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -31,15 +31,17 @@ Reader = Callable[[Node], list[str]]
 _KNOWN = 1_000
 
 
-class Plain(NamedTuple):
-    """The selected node, those of the variables, and those whose texts are all that is read."""
+class Places(NamedTuple):
+    """The selected node, those of the variables, and those of which something is read: their texts,
+    or what `readers` read from them, if there are any that are not None."""
 
     node: int
     nodes: tuple[int, ...]
     read: tuple[int, ...]
+    readers: tuple[Reader | None, ...]
 
 
-_same = lru_cache(maxsize=_KNOWN)(Plain)
+_same = lru_cache(maxsize=_KNOWN)(Places)
 """One object for what is read in the same places, so that what was read is looked up by that."""
 
 
@@ -75,8 +77,7 @@ class TapReader:
         self._places = [named[name] for name in query.variables]
         self._node = named[query.node] if query.told_apart and query.node is not None else None
         self._plain = not self._partition and all(read is None for _, read in self._readers)
-        """Whether the texts of variables are all that is read."""
-        self._known: dict[tuple[int | None, ...], Plain] = {}
+        self._known: dict[tuple[int | None, ...], Places] = {}
         bare = not self._partition and self._readers == [(0, None)] and len(self._places) == 1
         self._bare = self._places[0] if bare else None
         """The place of the variable of which the text is all that is read."""
@@ -107,18 +108,19 @@ class TapReader:
         """Whether the texts of variables are all that is read."""
         return self._plain
 
-    def plain(self, found: Sequence[Any]) -> Plain | None:
-        """What is read of documents where candidates have these nodes; None where more than texts
-        of variables is read."""
+    def places(self, found: Sequence[Any]) -> Places:
+        """Where something is read in documents whose candidates have these nodes."""
         key = tuple(found)
-        known = self._known
-        plain = known.get(key)
-        if plain is None and self._plain:
+        places = self._known.get(key)
+        if places is None:
             node, nodes = self._nodes(found)
-            if len(known) >= _KNOWN:
-                known.clear()
-            plain = known[key] = _same(node, nodes, tuple([nodes[p] for p, _ in self._readers]))
-        return plain
+            read = [*[nodes[p] for p, _ in self._readers], *[node for _ in self._partition]]
+            readers = [*[reader for _, reader in self._readers], *self._partition]
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            places = _same(node, nodes, tuple(read), () if self._plain else tuple(readers))
+            self._known[key] = places
+        return places
 
     def _nodes(self, found: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
         """The selected node, 0 if nobody asks for it, and those of the variables. What is selected
@@ -129,20 +131,21 @@ class TapReader:
         return node, (found[places[0]],) if len(places) == 1 else tuple([found[p] for p in places])
 
     def _row(self, tap: str, node: int, nodes: tuple[int, ...], document: Matched) -> TapRow:
-        of, known = document.stored, document.texts
-        read: list[tuple[str, ...]] = []
-        for place, reader in self._readers:
-            of_node = nodes[place]
-            if reader is not None:
-                read.append(tuple(reader(document.context(of_node))))
-            else:
-                text = known.get(of_node)
-                read.append((document.text(of_node) if text is None else text,))
-        if self._partition:
-            at = document.context(node)
-            read += [tuple(reader(at)) for reader in self._partition]
-        texts = tuple(read)
+        of = document.stored
+        read = [(nodes[place], reader) for place, reader in self._readers]
+        read += [(node, reader) for reader in self._partition]
+        texts = read_of(read, document)
         return TapRow(tap, of.doc, of.base, of.key, of.start, of.end, of.id, node, nodes, texts)
+
+
+def read_of(read: Iterable[tuple[int, Reader | None]], document: Matched) -> Texts:
+    """What is read of a document from nodes: their texts, or what readers read."""
+    return tuple(
+        [
+            (document.text(node),) if reader is None else tuple(reader(document.context(node)))
+            for node, reader in read
+        ]
+    )
 
 
 def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
@@ -152,13 +155,20 @@ def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
     tuples: Tuples = None
     written = query.texts
     if query.tap.partition:
-        size = len(written)
-        each = [sorted(set(own)) for own in texts[size:]]
-        if prod(map(len, each)) > most:
-            raise TooMuch
-        texts, tuples = texts[:size], frozenset(product(*each))
+        texts, tuples = partitioned(texts, len(written), most)
     nodes, values = nodes_of(query.names, chosen), values_of(written, texts)
     return Row(doc, key, base, start, end, id, node, nodes, values, tuples)
+
+
+def partitioned(texts: Texts, count: int, most: int) -> tuple[Texts, Tuples]:
+    """So many texts that were read of a document, and the combinations of those behind them, of
+    PARTITION BY. Raises TooMuch."""
+    if len(texts) == count + 1 and len(texts[count]) == 1:
+        return texts[:count], frozenset((texts[count],))
+    each = [sorted(set(own)) for own in texts[count:]]
+    if prod(map(len, each)) > most:
+        raise TooMuch
+    return texts[:count], frozenset(product(*each))
 
 
 def rows_of(query: TapQuery, stored: Sequence[TapRow], most: int) -> list[Row]:

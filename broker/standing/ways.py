@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from broker.join.candidates import Candidate, Found
 from broker.join.one_block import Satisfied, Tapped
+from broker.pattern.in_order.channels import Channel
 from broker.pattern.instances import Row
-from broker.results.contents import Contents
-from broker.standing.live import Group
+from broker.pattern.trying import TooMuch
+from broker.results.contents import Contents, Matched
 from broker.standing.memory import Memory
-from broker.standing.tap_index import Tap
-from broker.standing.taps import Plain, Written, nodes_of, values_of
+from broker.standing.tap_index import Share
+from broker.standing.taps import Places, Written, nodes_of, partitioned, read_of, values_of
 from broker.state.pattern_tables import Texts
 from broker.state.stored_documents import StoredDocument
 from xscl.interruption import PENDING, check
@@ -24,8 +25,21 @@ from xscl.interruption import PENDING, check
 _KNOWN = 10_000
 
 
-_Way = Sequence[tuple[Tap, Plain]]
-"""Taps, each with what is read for it."""
+class _Way:
+    """`reads`: where something is read; `one` is the node whose text is all of it, None if there is
+    more. `stored`: the names of taps, each with the place of what is read for it in `reads`, the
+    selected node and those of variables. `rows`: of each row of patterns that place, the selected
+    node, the nodes of variables, the paths, and whether a partition is read behind them. `shares`:
+    who takes them, each with the place of its row."""
+
+    __slots__ = ("one", "reads", "rows", "shares", "stored")
+
+    def __init__(self) -> None:
+        self.reads: list[Places] = []
+        self.one: int | None = None
+        self.stored: list[tuple[str, int, int, tuple[int, ...]]] = []
+        self.rows: list[tuple[int, int, Mapping[str, int], tuple[str, ...], bool]] = []
+        self.shares: list[tuple[Share, int]] = []
 
 
 class Ways:
@@ -37,21 +51,35 @@ class Ways:
         self._known: dict[Satisfied, _Way | None] = {}
         self._version: object = None
 
-    def take(self, tapped: Sequence[Tapped], seen: Mapping[int, int]) -> list[Found]:
-        """Take documents of taps; the candidates of those are left for which more has to be found
-        out. `seen` is the highest time when a document came, of those that came in."""
+    def take(
+        self,
+        tapped: Sequence[Tapped],
+        documents: Sequence[StoredDocument],
+        seen: Mapping[int, int],
+    ) -> list[Found]:
+        """Take documents of taps, which are among these; the candidates of those are left for which
+        more has to be found out. `seen` is the highest time when a document came, of those that
+        came in."""
         known = self._known
         version = self._memory.members.taps.version
         if version is not self._version or len(known) > _KNOWN:
             known.clear()
             self._version = version
         left: list[Found] = []
+        others: Mapping[int, Matched] = {}
         part = self._contents.part
         for doc, satisfied in tapped:
             way = known[satisfied] if satisfied in known else self._find(satisfied)
-            there = None if way is None else part(doc)
-            if way is None or there is None or not self._go(way, *there, seen):
+            if way is None:
                 left += [(of, Candidate((doc,), chosen)) for of, chosen in satisfied.taps]
+                continue
+            there = part(doc)
+            if there is None:  # nothing was known of it
+                if doc not in others:
+                    unknown = [each for each, _ in tapped if part(each) is None]
+                    others = self._contents.of(unknown, documents)
+                there = others[doc].stored, others[doc].texts
+            self._go(way, *there, seen)
         return left
 
     def _find(self, satisfied: Satisfied) -> _Way | None:
@@ -62,84 +90,92 @@ class Ways:
         return way
 
     def _way(self, satisfied: Satisfied) -> _Way | None:
-        found: list[tuple[Tap, Plain]] = []
+        way = _Way()
+        reads: dict[Places, int] = {}
+        rows: dict[tuple[int, Written], int] = {}
         of_query = self._memory.members.taps.of_query
         for canonical, chosen in satisfied.taps:
-            nodes = chosen.nodes
             for tap in of_query(canonical.number):
-                plain = tap.reader.plain(nodes)
-                if plain is None or tap.groups or tap.alone:
+                if tap.groups or tap.alone:
                     return None
-                found.append((tap, plain))
-        return found
+                places = tap.reader.places(chosen.nodes)
+                at = reads.setdefault(places, len(reads))
+                node, nodes = places.node, places.nodes
+                way.stored.append((tap.name, at, node, nodes))
+                tap.stored = True
+                for share in tap.shares:
+                    own = share.written
+                    place = rows.setdefault((at, own), len(rows))
+                    if place == len(way.rows):
+                        several = bool(share.query.tap.partition)
+                        way.rows.append((at, node, nodes_of(own.names, nodes), own.paths, several))
+                    way.shares.append((share, place))
+        way.reads = [*reads]
+        if len(reads) == 1 and len(way.reads[0].read) == 1 and not way.reads[0].readers:
+            way.one = way.reads[0].read[0]
+        return way
 
     def _go(
-        self,
-        way: _Way,
-        of: StoredDocument,
-        texts: Mapping[int, str],
-        seen: Mapping[int, int],
-    ) -> bool:
-        """Hand over the rows of a document; False, and nothing, where a text is not known. Taps
-        with the same variables and paths have one row: it says nothing of what else they ask. This
-        runs for each document that is taken, so it calls few functions."""
-        reads = _reads(way, texts)
-        if reads is None:
-            return False
+        self, way: _Way, of: StoredDocument, texts: Mapping[int, str], seen: Mapping[int, int]
+    ) -> None:
+        """Hand over the rows of a document. Taps with the same variables and paths have one row: it
+        says nothing of what else they ask. This runs for each document that is taken, so it calls
+        few functions."""
         if PENDING:
             check()
+        doc, base, key, _, id_of, _, start, end, _, _, _ = of
+        one = way.one
+        reads: Sequence[Texts]
+        if one is not None and one in texts:  # as of most
+            reads = (((texts[one],),),)
+        else:
+            reads = [self._read(places, doc, texts) for places in way.reads]
         memory = self._memory
         stored = memory.rows
-        doc, base, key, _, id_of, _, start, end, _, _, _ = of
+        for name, at, node, nodes in way.stored:
+            stored.append((name, doc, base, key, start, end, id_of, node, nodes, reads[at]))
+        made: list[Row | None] = []
+        for at, node, own, paths, several in way.rows:
+            read, tuples = reads[at], None
+            if several:
+                try:
+                    read, tuples = partitioned(read, len(paths), memory.budget)
+                except TooMuch:
+                    made.append(None)
+                    continue
+            values = values_of(paths, read)
+            made.append(Row(doc, key, base, start, end, id_of, node, own, values, tuples))
         late = seen.get(doc) if base == doc else None
         old = late is not None and end < late
-        made: dict[Plain, dict[Written, Row]] = {}
-        rows: dict[Written, Row] = {}
-        before: Plain | None = None
-        last: Group | None = None
-        for (tap, plain), read in zip(way, reads, strict=True):
-            if plain is not before:
-                before, (node, nodes, _) = plain, plain
-                rows = made.setdefault(plain, {})
-            stored.append((tap.name, doc, base, key, start, end, id_of, node, nodes, read))
-            tap.stored = True
-            for share in tap.shares:
-                group = share.group
-                if (old or group.floored) and not group.takes(end, late):
+        touched = memory.touched
+        for share, place in way.shares:
+            group, channel = share.group, share.channel
+            if old or group.floored or base < share.first_doc:
+                owners = share.knowing(base) if group.takes(end, late) else ()
+                if not owners:
                     continue
-                channel = share.channel
-                if base < share.first_doc:
-                    owners = share.knowing(base)
-                    if not owners:
-                        continue
-                    channel = channel.part(owners)
-                written = share.written
-                row = rows.get(written)
-                if row is None:
-                    own, values = nodes_of(written.names, nodes), values_of(written.paths, read)
-                    row = rows[written] = Row(doc, key, base, start, end, id_of, node, own, values)
-                group.came_to(channel, end)
-                if group is not last:
-                    memory.touched[group.number] = last = group
-                if share.wakes and group.asleep:
-                    memory.rouse(group, channel.owners)
-                group.standing.offer(channel, share.place, row)
-        return True
+                channel = channel.part(owners)
+            self._come(share, channel, made[place], end)
+            touched[group.number] = group
 
+    def _come(self, share: Share, channel: Channel, row: Row | None, end: int) -> None:
+        """A row that ends at a time comes to patterns of a share; None for one with more
+        combinations of values than they may have."""
+        group = share.group
+        group.came_to(channel, end)
+        if share.wakes and group.asleep:
+            self._memory.rouse(group, channel.owners)
+        if row is None:
+            group.standing.give_up(channel.owners)
+        else:
+            group.standing.offer(channel, share.place, row)
 
-def _reads(way: _Way, texts: Mapping[int, str]) -> list[Texts] | None:
-    """The texts that each tap reads of a document; None where one is not known."""
-    found: list[Texts] = []
-    read: Texts = ()
-    before: Plain | None = None
-    try:
-        for _, plain in way:
-            if plain is not before:
-                before, places = plain, plain.read
-                # Most blocks have one variable.
-                one = len(places) == 1
-                read = ((texts[places[0]],),) if one else tuple([(texts[n],) for n in places])
-            found.append(read)
-    except KeyError:
-        return None
-    return found
+    def _read(self, places: Places, doc: int, texts: Mapping[int, str]) -> Texts:
+        """What is read of a document."""
+        read, readers = places.read, places.readers
+        if not readers:
+            found = [texts.get(node) for node in read]
+            if None not in found:
+                return tuple([(text,) for text in found if text is not None])
+            readers = (None,) * len(read)
+        return read_of(zip(read, readers, strict=True), self._contents.one(doc))

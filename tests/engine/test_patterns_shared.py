@@ -58,6 +58,20 @@ def stream(seed: int, count: int = 60) -> list[Document]:
     return found
 
 
+def partitioned(seed: int, count: int = 80) -> list[Document]:
+    """Documents with no, one or two values of what PARTITION BY asks for."""
+    random = Random(seed)
+    found = []
+    for n in range(count):
+        name, key = random.choice("ab"), random.choice("pq")
+        own = "".join(
+            f"<v><w>{random.randrange(3)}</w></v>" for _ in range(random.choice((0, 1, 2)))
+        )
+        xml = f"<{name} u='{random.randrange(2)}'><k>{key}</k>{own}</{name}>"
+        found.append(Document(f"{name}{n}", timestamp=float(n // 2), xml=xml))
+    return found
+
+
 def told(matches: Sequence[Match]) -> list[tuple[object, ...]]:
     return sorted((m.query, m.id, m.start_us, m.end_us, m.result, str(m.values)) for m in matches)
 
@@ -71,6 +85,35 @@ def asked(texts: dict[str, str], documents: list[Document], lateness: float = 3.
             found += broker.process(documents)
             found += broker.process([Document("z", timestamp=1_000.0, xml="<z/>")])
     return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S/a[./k = '{0}'] NEXT {{9 s}} S/b[./k = '{0}'] PARTITION BY ./v/w, ./@u",
+        "S/a[./k = '{0}'][./k->x] NEXT {{y = x, 9 s}} S/b[./k = '{0}'][./k->y] PARTITION BY ./v/w",
+        "S/a[./k = '{0}'] FOLLOWED BY NOT S/a[./k = '{0}'] FOLLOWED BY S/b[./k = '{0}']"
+        " PARTITION BY ./v/w WITHIN 9 s",
+    ],
+)
+def test_partitions_are_read_of_documents_of_a_layout_as_of_any(text: str) -> None:
+    texts = {key: text.format(key) for key in "pq"}
+    documents = partitioned(len(text))
+    found = []
+    with Broker(lateness=3.0) as broker:
+        broker.subscribe(";\n".join(f"{label}: {own}" for label, own in texts.items()))
+        for first in range(0, len(documents), 9):
+            found += broker.process(documents[first : first + 9])
+        found += broker.process([Document("z", timestamp=1_000.0, xml="<z/>")])
+    expected = []
+    for label, own in texts.items():
+        with Broker(lateness=3.0) as broker:
+            broker.engine.standings.match_in_order(wanted=False)
+            broker.subscribe(f"{label}: {own}")
+            expected += broker.process(documents)
+            expected += broker.process([Document("z", timestamp=1_000.0, xml="<z/>")])
+    assert len(expected) > 5
+    assert told(found) == told(expected)
 
 
 @pytest.mark.parametrize(
