@@ -9,6 +9,7 @@ shape.
     held.py        what waits: found by the value of an equality and by a bound, not scanned
     owned.py       what waits for all queries of a form
     partitions.py  the same by what it has in PARTITION BY
+    ahead.py       what waits for its time, in the order of time
     deferred.py    what comes to many queries before their last block, noted once
     noted.py       the same in columns, where no value ties the blocks; batches are sifted
     log.py         what is noted

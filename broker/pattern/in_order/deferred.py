@@ -11,7 +11,7 @@ alone for which something waits, or is in a log and came before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from broker.pattern.in_order.channels import Channel, Offered
@@ -216,7 +216,7 @@ class Deferred:
             found.sort()
         return found
 
-    def expire(self, watermark: int, pending: Collection[Offered]) -> Sequence[int]:
+    def expire(self, watermark: int, pending: Iterable[Offered]) -> Sequence[int]:
         """Drop what no match can contain any more; `pending` are not noted yet."""
         horizon = -FOR_EVER if self._kept is None else watermark - self._kept
         if horizon > self._first:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -147,9 +147,13 @@ class Log:
         del self._rows[:count]
         self._gone += count
 
-    def _renumber(self, kept: Sequence[int]) -> None:
-        """Of the channels those are left that had these numbers, and have their places now."""
-        heads = self._heads
+    def _keep(self, others: Collection[int]) -> dict[int, int]:
+        """Forget the channels of which nothing is noted, but for others, by their numbers. Returns
+        the numbers that are left have now."""
+        heads, gone = self._heads, self._gone
+        kept = [n for n, head in enumerate(heads) if head >= gone or n in others]
+        self.takers.keep(kept)
         self._heads = array("q", [heads[number] for number in kept])
         new = {number: place for place, number in enumerate(kept)}
         self._numbers = array("q", [new[number] for number in self._numbers])
+        return new

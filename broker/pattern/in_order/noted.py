@@ -16,7 +16,7 @@ from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.pairing import Pairing
 from broker.pattern.in_order.prefixes import Prefixes
-from broker.pattern.in_order.sifting import Sifting
+from broker.pattern.in_order.sifting import Came, Sifting
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
 
@@ -76,41 +76,42 @@ class Noted(Sifting):
 
     # -- what has come -----------------------------------------------------------------------------
 
-    def offered(self, arrival: int) -> list[Offered]:
-        """Documents that nobody has looked at, the first of which arrived then, as events."""
-        if not self.rows:
-            return []
+    def events(self, came: Iterable[Came]) -> list[Offered]:
+        """Documents as events."""
         channels, places, readers = self.takers.channels, self.takers.places, self._readers
         return [
-            readers[places[number]].offered(channels[number], at, row)
-            for at, (number, row) in enumerate(zip(*self._taken(), strict=True), arrival)
+            readers[places[number]].offered(channels[number], arrival, row)
+            for _, arrival, number, row in came
         ]
 
-    def decided(self, arrival: int, now: int, waiting: Collection[int]) -> list[Event] | None:
-        """What is decided at a time of documents that nobody has looked at, the first of which
-        arrived then; None, and nothing happens, if that is not all, or they are in no order. See
-        `given`."""
-        self.prefixes.begin((), one_by_one=False)
+    def offered(self, arrival: int) -> list[Offered]:
+        """Documents that nobody has looked at, the first of which arrived then, as events."""
+        return self.events(self._came(arrival))
+
+    def among(self, events: Sequence[Offered], arrival: int, now: int | None) -> Sequence[Offered]:
+        """What is decided at a time, of documents that nobody has looked at, the first of which
+        arrived then, and of those ahead, as events; with others, in order."""
+        own = self.events(self._due(arrival, now))
+        return sorted([*events, *own]) if own else events
+
+    def decided(self, arrival: int, now: int | None, waiting: Collection[int]) -> list[Event]:
+        """The same, given to queries; see `given`."""
+        came = self._due(arrival, now)
         found: list[Event] = []
+        if not came:
+            return found
+        self.prefixes.begin((), one_by_one=False)
         gave: set[int] = set()
         look = self._look if self._pairing is None else self._look_at_pairs
-        if len(self.rows) >= _MANY and self.sifts:
-            count, looks = len(self.rows), self._sifted(arrival, now, waiting)
+        if len(came) >= _MANY and self.sifts:
+            looks = self._sifted(came, waiting)
             if looks is not None:
                 for slot, at, row, mark in looks:
                     look(slot, at, row, mark, waiting, gave, found)
-                self._warm(len(found), count)
+                self._warm(len(found), len(came))
                 return found
-        last, places = self.last, self.takers.places
-        times = [row.end for row in self.rows]
-        if self._starting:
-            for n, number in enumerate(self.numbers):
-                if places[number] == last:
-                    times[n] = self.rows[n].start
-        if max(times) > now or (len(times) > 1 and times != sorted(times)):
-            return None
-        takers, first, count = self.takers, self._first, len(self.rows)
-        for at, (number, row) in enumerate(zip(*self._taken(), strict=True), arrival):
+        last, takers, places, first = self.last, self.takers, self.takers.places, self._first
+        for _, at, number, row in came:
             slots = takers.slots(number)
             if places[number] == last:
                 start = row.start
@@ -119,7 +120,7 @@ class Noted(Sifting):
                         look(slot, at, row, FOR_EVER, waiting, gave, found)
             else:
                 self._note(number, slots, places[number], at, row)
-        self._warm(len(found), count)
+        self._warm(len(found), len(came))
         return found
 
     def given(
@@ -277,19 +278,17 @@ class Noted(Sifting):
 
     # -- time --------------------------------------------------------------------------------------
 
-    def expire(self, watermark: int, pending: Collection[Offered]) -> Sequence[int]:
+    def expire(self, watermark: int, pending: Iterable[Offered]) -> Sequence[int]:
         """Drop what no match can contain any more; `pending` are not noted yet. Returns prefixes
         for which nothing waits any more."""
         horizon = -FOR_EVER if self._kept is None else watermark - self._kept
         if self._rows and self._ends[len(self._rows) // _PART] < horizon:
             self._drop(horizon)
         if self._from:
-            since = min([*[event[1] for event in pending], *self._arrivals], default=FOR_EVER)
+            arrivals = [*[each[1] for each in pending], *[each[1] for each in self.ahead]]
+            since = min([*arrivals, *self._arrivals], default=FOR_EVER)
             self._from = {owner: at for owner, at in self._from.items() if at >= since}
-        heads, gone = self._heads, self._gone
-        kept = self.takers.forget(lambda number: heads[number] >= gone)
-        if kept is None:
-            return self.prefixes.forget(gone, horizon)
-        self._renumber(kept)
-        self._low.clear()
+        if not self.takers.crowded:
+            return self.prefixes.forget(self._gone, horizon)
+        self._renumber()
         return self.prefixes.forget(FOR_EVER, horizon)

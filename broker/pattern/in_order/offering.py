@@ -92,10 +92,15 @@ class Offering:
     def _rows(self) -> list[Offered]:
         """All rows that it has not looked at, as events."""
         if self._noted is not None:
-            new = self._noted.offered(self._arrival + 1)
-            self._arrival += len(new)
-            self._arrived += new
+            self._arrived += self._noted.offered(self._number())
         return self._arrived
+
+    def _number(self) -> int:
+        """The place in the order of arrival of the first row that it has noted and not looked at;
+        these have theirs from now on."""
+        first = self._arrival + 1
+        self._arrival += 0 if self._noted is None else len(self._noted.rows)
+        return first
 
     def give_up(self, owners: Iterable[int]) -> None:
         """Queries have more to try than they may."""

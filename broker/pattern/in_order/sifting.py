@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
+from broker.pattern.in_order.ahead import Ahead
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.events import Candidate, Reader
 from broker.pattern.in_order.held import FOR_EVER
@@ -29,6 +30,10 @@ _HEAT = 64
 
 _MOST = 2_000
 """Not more at once, as what came before one of them is looked for among all of them."""
+
+Came = tuple[int, int, int, Row]
+"""When a document is decided, its place in the order of arrival, the number of the channel that it
+is for, and the document."""
 
 Look = tuple[int, int, Row, int]
 """The slot of a query, and the arrival of a document for its last block, that, and the position
@@ -58,6 +63,8 @@ class Sifting(Log):
         self._had = array("q")
         self.numbers = array("q")
         self.rows: list[Row] = []
+        self.ahead: Ahead[Came] = Ahead()
+        """Documents whose times are to come."""
         self._heat = 0
         """More than 0 if of late more was given to queries than came."""
         self.sifts = True
@@ -84,10 +91,40 @@ class Sifting(Log):
         self._heat = _HEAT if heat > _HEAT else -_HEAT if heat < -_HEAT else heat
         self.sifts = heat <= 0
 
-    def _taken(self) -> tuple[array[int], list[Row]]:
-        taken = self.numbers, self.rows
+    def _came(self, arrival: int) -> list[Came]:
+        """The documents that nobody has looked at, the first of which arrived then, as they
+        came."""
+        numbers, rows = self.numbers, self.rows
+        if not rows:
+            return []
         self.numbers, self.rows = array("q"), []
-        return taken
+        times = [row.end for row in rows]
+        if self._starting:
+            last, places = self.last, self.takers.places
+            for n, number in enumerate(numbers):
+                if places[number] == last:
+                    times[n] = rows[n].start
+        return [*zip(times, range(arrival, arrival + len(rows)), numbers, rows, strict=True)]
+
+    def _due(self, arrival: int, now: int | None) -> list[Came]:
+        """What is decided at a time, in order: of those documents, and of those ahead. The others
+        are ahead from now on."""
+        came, ahead = self._came(arrival), self.ahead
+        came.sort()
+        if now is None:
+            ahead.add(came)
+            return []
+        if came and came[-1][0] <= now < ahead.first:
+            return came
+        ahead.add(came)
+        return ahead.take(now)
+
+    def _renumber(self) -> None:
+        """Forget the channels for which there is nothing."""
+        ahead = sorted(self.ahead)
+        new = self._keep({number for _, _, number, _ in ahead})
+        self.ahead.keep([(time, at, new[number], row) for time, at, number, row in ahead])
+        self._low.clear()
 
     def _note(self, number: int, slots: array[int], place: int, arrival: int, row: Row) -> None:
         end = row.end
@@ -103,25 +140,17 @@ class Sifting(Log):
                 self._low.add(number)
         self._append(number, place, arrival, row)
 
-    def _sifted(self, arrival: int, now: int, waiting: Collection[int]) -> Iterator[Look] | None:
-        """Note documents that nobody has looked at, the first of which arrived then, and have those
-        paired that can be. Returns which others concern a query; None, and nothing happens, if they
-        are many, or not all of them are decided."""
-        rows, count = self.rows, len(self.rows)
+    def _sifted(self, came: Sequence[Came], waiting: Collection[int]) -> Iterator[Look] | None:
+        """Note documents, which are in order, and have those paired that can be. Returns which
+        others concern a query; None, and nothing happens, if they are many."""
+        count = len(came)
         if count > _MOST:
             return None
-        numbers = np.frombuffer(self.numbers, np.int64)
+        times, at, of, rows = zip(*came, strict=True)
+        arrivals, numbers = np.array(at), np.array(of)
         places = np.frombuffer(self.takers.places, np.int64)[numbers]
-        ends = np.fromiter([row.end for row in rows], np.int64, count)
+        ends = np.array([row.end for row in rows] if self._starting else times)
         starts = np.fromiter([row.start for row in rows], np.int64, count)
-        times = np.where(places == self.last, starts, ends) if self._starting else ends
-        if times.max() > now:
-            return None
-        arrivals = np.arange(arrival, arrival + count)
-        if (times[1:] < times[:-1]).any():
-            order = np.argsort(times, kind="stable")
-            numbers, places, ends, starts = (a[order] for a in (numbers, places, ends, starts))
-            arrivals, rows = arrivals[order], [rows[n] for n in order.tolist()]
         begins = places == 0
         if self._low:
             begins &= ~np.isin(numbers, [*self._low])
@@ -132,22 +161,21 @@ class Sifting(Log):
         slots, which = expanded[0], touch[expanded[1]]
         place = places[which]
         first = np.frombuffer(self._first, np.int64)
-        own, of = slots[place == 0], which[place == 0]
-        np.minimum.at(first, own, ends[of])
+        begun = place == 0
+        np.minimum.at(first, slots[begun], ends[which[begun]])
         self._low.update(self.takers.large(numbers[begins]))
         may = (place == self.last) & (first[slots] < starts[which])
         slots, which = slots[may], which[may]
         if self._pairing is None and _CONCERN * len(slots) > count:
             self._warm(len(slots), count)
             return None
-        self._taken()
         notes = np.flatnonzero(places < self.last)
         mark = self._gone + len(self._rows)
         self._note_all(numbers[notes])
         self._rows += [rows[n] for n in notes.tolist()]
         columns = (self._arrivals, self._ends, self._places, self._numbers)
-        for column, of in zip(columns, (arrivals, ends, places, numbers), strict=True):
-            column.frombytes(of[notes].tobytes())
+        for column, values in zip(columns, (arrivals, ends, places, numbers), strict=True):
+            column.frombytes(values[notes].tobytes())
         if self._pairing is not None:
             alone = self._pair(self._pairing, slots, which, starts[which], rows, waiting)
             slots, which = slots[alone], which[alone]

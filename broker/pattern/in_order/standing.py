@@ -7,15 +7,15 @@ one pass, so that what is found is decided. Those of lists are taken as they com
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
-from typing import Any
+from itertools import chain
 
+from broker.pattern.in_order.ahead import Ahead
 from broker.pattern.in_order.asleep import Asleep
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.distinct import Found, distinct, undecided
 from broker.pattern.in_order.events import ALL, Candidate, Event
+from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.offering import Offering
 from broker.pattern.in_order.prefixes import is_prefix
 from broker.pattern.in_order.shared import Shared
@@ -47,8 +47,8 @@ class Together(Offering):
         self._since: dict[int, int] = {}
         self._matcher = shared.matcher(self._spending, self._since)
         super().__init__(shared, budget, self._matcher.owners(), self._matcher.over)
-        self._future: list[Offered] = []
-        """A heap of rows whose times are to come."""
+        self._future: Ahead[Offered] = Ahead()
+        """Rows whose times are to come; others are noted."""
         self._waits: dict[int | Channel, list[Offered]] | None = None
         """The rows whose times are to come by query or channel, where somebody has asked."""
         self._takers: dict[int, list[Channel]] = {}
@@ -86,12 +86,15 @@ class Together(Offering):
     ) -> list[Candidate]:
         """The candidates of what is decided now; see `advance`."""
         self.advance_to(watermark)
-        ready: Sequence[Any] | None = None if begins else self._in_order()
-        if ready is None:
-            ready = self._ready()
+        noted = self._noted
+        ready: Sequence[Offered] = self._ready()
+        if noted is not None and not ready and begins is None:
+            ready = noted.decided(self._number(), self.watermark, self._waiting)
+        else:
+            if noted is not None:
+                ready = noted.among(ready, self._number(), self.watermark)
             if ready and self._deferred.last:
                 ready = self._deferred.given(ready, self._waiting, begins is not None)
-            self._arrived = []
         found: list[Candidate] = [] if self._noted is None else self._noted.take_paired()
         if begins is None:
             self._matcher.take(ready, found)
@@ -112,17 +115,6 @@ class Together(Offering):
             self._matcher.settle(self.watermark, found)
         return found
 
-    def _in_order(self) -> list[Event] | None:
-        """What is decided now, if all of it was offered in order; None if not."""
-        now, noted, future = self.watermark, self._noted, self._future
-        if noted is None or now is None or self._arrived or not noted.rows:
-            return None
-        if future and future[0][0] <= now:
-            return None
-        first = self._arrival + 1
-        self._arrival += len(noted.rows)
-        return noted.decided(first, now, self._waiting)
-
     def _with(self, own: list[Event], common: list[Event], owner: int) -> list[Event]:
         """The events of a query, with those that concern all, in the order of time."""
         if not common:
@@ -133,25 +125,21 @@ class Together(Offering):
 
     def _ready(self) -> list[Offered]:
         """What is decided now, in order of time; of a form that decides at once what has come."""
+        arrived, self._arrived = self._arrived, []
         if self.shared.at_once:
-            return self._arrived
+            return arrived
         self._waits = None
-        self._rows()
         now, future = self.watermark, self._future
+        if not (arrived or future):
+            return arrived  # as nearly always where what comes is noted
+        arrived.sort()
         if now is None:
-            for event in self._arrived:
-                heappush(future, event)
+            future.add(arrived)
             return []
-        ready = self._arrived
-        while future and future[0][0] <= now:
-            ready.append(heappop(future))
-        ready.sort()
-        if ready and ready[-1][0] > now:
-            decided = bisect_left(ready, (now + 1,))
-            for event in ready[decided:]:
-                heappush(future, event)
-            del ready[decided:]
-        return ready
+        if arrived and arrived[-1][0] <= now < future.first:
+            return arrived
+        future.add(arrived)
+        return future.take(now)
 
     def published(
         self, found: Collection[Candidate], begins: Callable[[int], bool] | None = None
@@ -260,14 +248,11 @@ class Together(Offering):
             self._offer_all(owner, tap, several)
         rows, self._arrived, self._waits = self._arrived, others, None
         now = NEVER if self.shared.at_once else self.watermark
-        decided: list[Offered] = []
-        for event in rows:
-            if now is not None and event[0] <= now:
-                decided.append(event)
-            else:
-                heappush(self._future, event)
+        rows.sort()
+        decided = [event for event in rows if now is not None and event[0] <= now]
+        self._future.add(rows[len(decided) :])
         self._spending.most = UNCOUNTED
-        self._matcher.remember(sorted(decided))
+        self._matcher.remember(decided)
         self._spending.most = self._budget
 
     def _remembered(self) -> list[Candidate]:
@@ -319,16 +304,16 @@ class Together(Offering):
     def _forget(self, owners: Collection[int]) -> None:
         """Forget the rows that are not decided."""
         self._arrived = [event for event in self._rows() if event[3] not in owners]
-        # What is sorted is a heap.
-        self._future = sorted([event for event in self._future if event[3] not in owners])
+        self._future.keep(sorted([event for event in self._future if event[3] not in owners]))
         self._waits = None
 
     # -- time ----------------------------------------------------------------------------------
 
     def due(self) -> int:
         """Twice the watermark at which something may be decided without a new row, or less."""
-        found = due_from(self._future[0][0]) if self._future else NEVER
-        found = min(found, self.asleep.due())
+        noted = self._noted
+        first = min(self._future.first, FOR_EVER if noted is None else noted.ahead.first)
+        found = min(NEVER if first == FOR_EVER else due_from(first), self.asleep.due())
         deadline = self._matcher.due()
         if deadline is not None and deadline < found:
             found = deadline
@@ -341,7 +326,7 @@ class Together(Offering):
         version = 0 if noted is None else noted.takers.version
         if watermark is not None:
             self._matcher.expire(watermark)
-            pending = [*self._rows(), *self._future]
+            pending = chain(self._rows(), self._future)
             for prefix in self._deferred.expire(watermark, pending):
                 self._matcher.drop(prefix)
             if self._keeping is not None:
@@ -360,7 +345,8 @@ class Together(Offering):
             trial.take(rest, [])
         if self._waits is None:
             self._waits = {}
-            for event in sorted(self._future):
+            ahead = () if self._noted is None else self._noted.events(self._noted.ahead)
+            for event in chain(self._future, ahead):
                 self._waits.setdefault(event[3], []).append(event)
             self._takers = {}
             for to in self._waits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -111,14 +111,15 @@ class Takers:
         at = np.arange(ends[-1]) + (since - ends + counts).repeat(counts)
         return np.frombuffer(self._slots, np.int64)[at], np.arange(len(numbers)).repeat(counts)
 
-    def forget(self, lives: Callable[[int], bool]) -> list[int] | None:
-        """Forget the channels for which there is nothing, if they are many; they are new when
-        something comes to them. Returns the numbers that the others had; None if it does
-        nothing."""
-        if len(self.channels) <= 2 * (self._last + 1) * len(self.slot) + _STALE:
-            return None
+    @property
+    def crowded(self) -> bool:
+        """Whether so many channels are known that most of them are for nothing."""
+        return len(self.channels) > 2 * (self._last + 1) * len(self.slot) + _STALE
+
+    def keep(self, kept: Sequence[int]) -> None:
+        """Forget the channels but for those of these numbers, which have their places among these
+        then; the others are new when something comes to them."""
         self.version += 1
-        kept = [number for number in range(len(self.channels)) if lives(number)]
         old = [(self.channels[n], self.places[n], self.slots(n)) for n in kept]
         for channel in self.channels:
             channel.number = -1
@@ -127,4 +128,3 @@ class Takers:
         self.one_earlier, self._several = array("q", [-1] * len(self.owners)), {}
         for each in old:
             self._add(*each)
-        return kept
