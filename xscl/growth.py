@@ -14,11 +14,16 @@ MANY = 10_000
 """Queries from which on what is made of them is worth freezing."""
 
 
-def collect_rarely() -> None:
+_ALL = 3_500_000
+"""Objects that come, less those that are gone, between two looks at all of them."""
+
+
+def collect_rarely(at_once: int = 10_000) -> None:
     """For a process that keeps very many objects, such as the documents in a window. With Python's
     own thresholds the collector takes a sixth of its time. Objects that stay are looked at twice,
-    soon, so that it never takes long, and then when all are."""
-    gc.set_threshold(10_000, 2, 350)
+    soon, so that it never takes long, and then when all are. `at_once`: how many are looked at
+    together, while no other thread runs Python; four times as many the second time."""
+    gc.set_threshold(at_once, 2, _ALL // at_once)
 
 
 _IN_BLOCK = 500_000

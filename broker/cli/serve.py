@@ -157,7 +157,8 @@ def _start(settings: Settings, stack: ExitStack, *, safe: bool) -> Service:
     from broker.state.store import StateError
     from feeds.spool import SpoolError
 
-    collect_rarely()
+    # A thousand take a millisecond, in which nothing is accepted or matched.
+    collect_rarely(at_once=1_000)
     # The thread that matches holds the interpreter for so long, and a request needs it ten times.
     # With Python's own 5 ms a request does little but wait.
     sys.setswitchinterval(0.0003)
