@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from broker.model import DeadLetter
+from broker.model import UNBOUNDED, DeadLetter
 from broker.state.statements import Statements
 from broker.state.store import Store
 from feeds.rows import DocumentRow
@@ -36,6 +36,8 @@ class DeadLetters:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._next = store.stored_number("next_letter", 1)
+        self._oldest = -UNBOUNDED
+        """None was stored before this time."""
 
     def add(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
         """Store documents with the reasons why they were not admitted; one that is stored already,
@@ -59,6 +61,7 @@ class DeadLetters:
         and there is no replay of what was admitted."""
         if not letters:
             return
+        self._oldest = min(self._oldest, UNBOUNDED if at is None else at)
         first = self._next
         self.store.on_rollback(partial(setattr, self, "_next", first))
         self._next += len(letters)
@@ -96,11 +99,16 @@ class DeadLetters:
 
     def expire(self, before: int) -> int:
         """Delete the oldest dead letters, up to the last that was stored before a time; returns how
-        many."""
-        return self.store.count(
+        many. Where all are younger, nothing is asked of the table."""
+        if before <= self._oldest:
+            return 0
+        gone = self.store.count(
             "DELETE FROM dead_letters WHERE n <= (SELECT max(n) FROM dead_letters WHERE kept < ?)",
             [before],
         )
+        ((oldest,),) = self.store.rows("SELECT min(kept) FROM dead_letters")
+        self._oldest = UNBOUNDED if oldest is None else oldest
+        return gone
 
 
 def page(statements: Statements, after: int, limit: int) -> list[DeadLetter]:

@@ -156,7 +156,8 @@ class Passing:
             gone = parts.retention.expire(seen, documents)
             if identities is not None:
                 forgotten = parts.retention.forget(seen, identities)
-        parts.admission.rebuild_keys()
+        if forgotten:
+            parts.admission.rebuild_keys()
         return Retained(gone, forgotten)
 
     def _come(self, seen: int) -> int:

@@ -116,6 +116,7 @@ class Retention:
     def forget(self, seen: int, keep: int) -> int:
         """Delete the identities of expired documents that ended more than `keep` before `seen`;
         returns how many."""
+        self.store.on_rollback(self._forget)
         keep = max(keep, self.admission.watermark.largest)
         postdated = self.admission.postdated
         gone = self.relations.forget(seen - keep, postdated.older(seen - keep))

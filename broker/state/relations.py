@@ -48,6 +48,8 @@ class MatchRelations:
         self._versioned: bool | None = None
         self._oldest = -UNBOUNDED
         """No document that has rows or bytes ended before this time."""
+        self._oldest_gone = -UNBOUNDED
+        """No expired document, of which there is the identity alone, ended before this time."""
         self.kept = KeptDocuments(statements)
         self.queried = QueriedRelations(statements)
 
@@ -126,22 +128,27 @@ class MatchRelations:
             'UPDATE documents SET xml = NULL, outline = NULL WHERE "end" < ? AND xml IS NOT NULL',
             [horizon],
         )
-        ((oldest,),) = self._sql.rows(
-            'SELECT min("end") FROM (SELECT "end" FROM documents WHERE xml IS NOT NULL'
-            ' UNION ALL SELECT "end" FROM rl)'
+        self._oldest_gone = min(self._oldest_gone, self._oldest)
+        self._oldest = self._first_end(
+            '(SELECT "end" FROM documents WHERE xml IS NOT NULL UNION ALL SELECT "end" FROM rl)'
         )
-        self._oldest = UNBOUNDED if oldest is None else oldest
         return expired
 
+    def _first_end(self, of: str) -> int:
+        """The lowest end, UNBOUNDED for none."""
+        ((found,),) = self._sql.rows(f'SELECT min("end") FROM {of}')
+        return UNBOUNDED if found is None else int(found)
+
     def rolled_back(self) -> None:
-        """What has expired in a transaction is there again."""
-        self._oldest = -UNBOUNDED
+        """What has expired or was forgotten in a transaction is there again."""
+        self._oldest = self._oldest_gone = -UNBOUNDED
 
     def expire_each(self, docs: Collection[int]) -> int:
         """The same for these documents, by number."""
         if not docs:
             return 0
         which, parameters = f"doc {_AMONG}", [[*docs]]
+        self._oldest_gone = min(self._oldest_gone, self._oldest)
         self.kept.keep(which, parameters)
         self._sql.run(f"DELETE FROM rl WHERE {which}", parameters)
         return self._sql.count(
@@ -151,12 +158,16 @@ class MatchRelations:
 
     def forget(self, horizon: int, more: Collection[int] = ()) -> int:
         """Delete the identities of expired documents that ended before the horizon, and of more;
-        returns how many."""
+        returns how many. Where all are younger, nothing is asked of the tables. After a rollback
+        see `rolled_back`."""
+        if horizon <= self._oldest_gone and not more:
+            return 0
         gone = self._sql.count(
             f'DELETE FROM documents WHERE ("end" < ? OR doc {_AMONG}) AND xml IS NULL',
             [horizon, [*more]],
         )
         self._sql.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
+        self._oldest_gone = self._first_end("documents WHERE xml IS NULL")
         return gone
 
     # -- documents ---------------------------------------------------------------------------
@@ -171,8 +182,10 @@ class MatchRelations:
         )
         return {row[0]: _document(row) for row in rows}
 
-    def intervals(self, docs: Iterable[int]) -> dict[int, Interval]:
+    def intervals(self, docs: Collection[int]) -> dict[int, Interval]:
         """Their intervals, by number."""
+        if not docs:
+            return {}
         rows = self._sql.rows(
             f'SELECT doc, base, "start", "end" FROM documents WHERE doc {_AMONG}', [[*docs]]
         )

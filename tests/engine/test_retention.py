@@ -101,6 +101,66 @@ def test_a_bound_that_fails_has_forgotten_nothing(monkeypatch: pytest.MonkeyPatc
     assert broker.engine.retain(documents=HOUR, identities=HOUR) == (14, 14)
 
 
+def test_identities_of_a_bound_that_fails_are_forgotten_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(lateness=0)
+    broker.subscribe(PAIR)
+    engine = broker.engine
+    broker.process([item(n, at=n * 600.0) for n in range(20)])
+    assert engine.retain(documents=HOUR, identities=2 * HOUR) == (13, 7)
+
+    def failing(_: int) -> None:
+        raise RuntimeError("no more")
+
+    broker.process([item(n, at=n * 600.0) for n in range(20, 30)])
+    assert engine.retain(documents=HOUR) == (10, 0)
+    before = count(broker)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.admission.postdated, "forget_gone", failing)
+        with pytest.raises(RuntimeError, match="no more"):
+            engine.retain(documents=HOUR, identities=2 * HOUR)
+    assert count(broker) == before
+    assert engine.retain(documents=HOUR, identities=2 * HOUR) == (0, 10)
+    # One that ended longer ago than those that expired before it, and came late.
+    late = Broker(lateness=timedelta(hours=9))
+    late.subscribe(FOREVER)
+    late.process([item(n, at=36_000 + n * 600.0) for n in range(20)])
+    assert late.engine.retain(documents=HOUR, identities=9 * HOUR) == (13, 0)
+    late.process([item(99, at=18_000.0), item(100, at=60_000.0)])
+    assert late.engine.retain(documents=HOUR, identities=9 * HOUR) == (7 + 1, 1)
+
+
+def test_where_nothing_is_old_enough_to_go_nothing_is_asked_of_the_tables(tmp_path: Path) -> None:
+    with Broker(tmp_path, lateness=0) as broker:
+        broker.subscribe(PAIR)
+        engine = broker.engine
+        for n in range(30):
+            broker.process([item(n, at=n * 600.0)])
+        assert engine.retain(identities=3 * HOUR) == (23, 11)
+        broker.process([item(30, at=29 * 600.0)])
+        assert engine.store.behind is not None
+        assert engine.store.behind.waits
+        assert engine.retain(identities=4 * HOUR) == (0, 0)
+        assert engine.store.behind.waits
+        assert engine.expire_letters(HOUR) == 0  # what a state has at first is not known
+        broker.process([item(31, at=29 * 600.0)])
+        assert engine.expire_letters(HOUR) == 0
+        assert engine.store.behind.waits
+
+
+def test_dead_letters_go_when_they_are_old_enough() -> None:
+    broker = Broker()
+    engine, gone = broker.engine, []
+    for hour in (3, 4, 6):
+        broker.process([Document(f"{hour}", "S", 1.0, "<i>")], now=hour * 3600.0)
+    for before in (3, 5, 6, 7):
+        gone.append(engine.expire_letters(before * HOUR))
+    # The clock went back: the one of a lower number is older whatever it says.
+    broker.process([Document("2", "S", 1.0, "<i>")], now=2 * 3600.0)
+    assert [*gone, engine.expire_letters(3 * HOUR)] == [0, 2, 0, 1, 1]
+
+
 def test_the_file_does_not_grow_where_what_it_holds_does_not(tmp_path: Path) -> None:
     """Many times what is live passes through; space that is let go is used again."""
     r = Random(5)
