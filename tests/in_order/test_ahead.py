@@ -124,6 +124,7 @@ def test_what_comes_late_changes_no_match(
     monkeypatch.setattr(sifting, "_CONCERN", 0)
     monkeypatch.setattr(sifting, "_HEAT", 0)
     monkeypatch.setattr(takers, "_STALE", -(10**9))
+    monkeypatch.setattr(noted, "MOST", (2_000, 100, 49)[seed % 3])
     delays = [random.choice((0, 0, random.randrange(_LATENESS - 2 * _US))) for _ in in_order]
     late = sorted(range(len(in_order)), key=lambda n: in_order[n][2].end + delays[n])
     assert matches(text, seed, [in_order[n] for n in late], _LATENESS) == one_by_one

@@ -175,9 +175,11 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
 @pytest.fixture(params=["one by one", "in columns"])
 def sifts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """What comes to many queries is looked at one by one, as it is for few documents, or always in
-    columns; and channels to which nothing comes for a while are always forgotten. Whether it is."""
+    columns, a few documents at once; and channels to which nothing comes for a while are always
+    forgotten. Whether it is."""
     if request.param == "in columns":
         monkeypatch.setattr(noted, "_MANY", 1)
+        monkeypatch.setattr(noted, "MOST", 3)
         monkeypatch.setattr(sifting, "_CONCERN", 0)
         monkeypatch.setattr(sifting, "_HEAT", 0)
         monkeypatch.setattr(takers, "_STALE", -(10**9))

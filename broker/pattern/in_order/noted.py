@@ -16,7 +16,7 @@ from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.pairing import Pairing
 from broker.pattern.in_order.prefixes import Prefixes
-from broker.pattern.in_order.sifting import Came, Sifting
+from broker.pattern.in_order.sifting import MOST, Came, Sifting
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
 
@@ -98,18 +98,25 @@ class Noted(Sifting):
         """The same, given to queries; see `given`."""
         came = self._due(arrival, now)
         found: list[Event] = []
-        if not came:
-            return found
-        self.prefixes.begin((), one_by_one=False)
+        if came:
+            self.prefixes.begin((), one_by_one=False)
         gave: set[int] = set()
-        look = self._look if self._pairing is None else self._look_at_pairs
+        for at in range(0, len(came), MOST):
+            self._decide(came[at : at + MOST], waiting, gave, found)
+        return found
+
+    def _decide(
+        self, came: Sequence[Came], waiting: Collection[int], gave: set[int], found: list[Event]
+    ) -> None:
+        """Give documents, which are in order, to queries."""
+        look, given = self._look if self._pairing is None else self._look_at_pairs, len(found)
         if len(came) >= _MANY and self.sifts:
             looks = self._sifted(came, waiting)
             if looks is not None:
                 for slot, at, row, mark in looks:
                     look(slot, at, row, mark, waiting, gave, found)
-                self._warm(len(found), len(came))
-                return found
+                self._warm(len(found) - given, len(came))
+                return
         last, takers, places, first = self.last, self.takers, self.takers.places, self._first
         for _, at, number, row in came:
             slots = takers.slots(number)
@@ -120,8 +127,7 @@ class Noted(Sifting):
                         look(slot, at, row, FOR_EVER, waiting, gave, found)
             else:
                 self._note(number, slots, places[number], at, row)
-        self._warm(len(found), len(came))
-        return found
+        self._warm(len(found) - given, len(came))
 
     def given(
         self, ready: Sequence[Offered], waiting: Collection[int], one_by_one: bool = False

@@ -28,7 +28,7 @@ _CONCERN = 1
 _HEAT = 64
 """How much of late says whether what comes concerns few."""
 
-_MOST = 2_000
+MOST = 2_000
 """Not more at once, as what came before one of them is looked for among all of them."""
 
 Came = tuple[int, int, int, Row]
@@ -144,8 +144,6 @@ class Sifting(Log):
         """Note documents, which are in order, and have those paired that can be. Returns which
         others concern a query; None, and nothing happens, if they are many."""
         count = len(came)
-        if count > _MOST:
-            return None
         times, at, of, rows = zip(*came, strict=True)
         arrivals, numbers = np.array(at), np.array(of)
         places = np.frombuffer(self.takers.places, np.int64)[numbers]
@@ -286,8 +284,8 @@ class Sifting(Log):
         first[old] = FOR_EVER
         ends, places = np.frombuffer(self._ends, np.int64), np.frombuffer(self._places, np.int64)
         numbers = np.frombuffer(self._numbers, np.int64)
-        for since in range(0, len(ends), _MOST):
-            part = slice(since, since + _MOST)
+        for since in range(0, len(ends), MOST):
+            part = slice(since, since + MOST)
             expanded = self.takers.expanded(numbers[part])
             if expanded is None:
                 first[old] = -FOR_EVER  # which is found out when a document comes
