@@ -82,7 +82,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
     {
         "no-value-join": "two sides of a join that no value join connects",
         "symmetric-join": "a join of a pattern with itself, which finds each pair twice",
-        "empty-window": "a window that is too short for what it holds, so that nothing matches",
+        "empty-window": "a window in which nothing can ever match, or a wait without end",
         "variable-in-filter": "an element test in a filter that is named like a variable",
         "arrow-in-path": "a variable called like its stream, as in S/a -> S/b",
         "text-order": "< and its like between texts or dates, which are no numbers",

@@ -1,4 +1,5 @@
-"""Warnings about windows that are too short for what they hold, so that nothing can ever match.
+"""Warnings about windows that are too short for what they hold, or wait too long, so that nothing
+can ever match.
 
 In: a query whose windows are numbers. Out: warnings. What comes one after the other is apart by a
 microsecond at least, the unit of time, so a list of k documents lasts k - 1 of them.
@@ -8,7 +9,16 @@ from __future__ import annotations
 
 from xscl import ast
 from xscl.check.findings import Findings
-from xscl.check.shapes import Item, is_document, is_positive, items, may_be_empty
+from xscl.check.shapes import (
+    Item,
+    holds,
+    is_document,
+    is_positive,
+    items,
+    may_be_empty,
+    parts_of,
+)
+from xscl.check.sites import chooses
 from xscl.errors import Diagnostic
 from xscl.syntax.durations import UNITS, format_microseconds
 
@@ -34,6 +44,13 @@ class _Windows:
         strategy = query.strategy
         runs = strategy is not None and strategy.selection in ast.RUNS
         least = self.bounded(query.pattern, query.within, runs)
+        if query.wait is not None and query.wait.microseconds is None and _waits(query):
+            self.found.warn(
+                "empty-window",
+                "what waits for INFINITY is never decided, so no match is ever published",
+                query.wait.span,
+                "say how late documents may come, as in WAIT 1 h",
+            )
         return 0 if query.at_end else least
 
     def bounded(self, pattern: ast.Pattern, within: ast.Duration | None, runs: bool) -> int:
@@ -93,8 +110,14 @@ class _Windows:
                 least = min(least + 1 + length, _LONGEST)
                 if begun or not item.after:
                     self.holds(item.window, 1 + length if item.after else least)
-            window = None if item.window is None or item.after else item.window.microseconds
-            spare.append(None if window is None or least < 0 else window - least)
+            window = None if item.window is None else item.window.microseconds
+            if window is None or least < 0:
+                spare.append(None)
+            elif not item.after:
+                spare.append(window - least)
+            else:
+                # Behind NOTs alone, AFTER is measured from the end of what they forbid.
+                spare.append(0 if sure and not begun and window <= least else None)
         if within is not None and within.microseconds is not None and least >= 0:
             spare[-1] = _less(spare[-1], within.microseconds - least)
         self.forbidding(listed, lengths, spare)
@@ -135,3 +158,24 @@ def _less(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return one if other is None else other
     return min(one, other)
+
+
+def _waits(query: ast.Query) -> bool:
+    """Whether matches are published only when nothing more can come that changes them."""
+    strategy = query.strategy
+    if query.over is not None or (strategy is not None and strategy.selection in ast.RUNS):
+        return True
+    if strategy is not None and strategy.choosing is not None:
+        return True
+    if _chosen(query.pattern):
+        return True
+    # All combinations of a group are published as their documents come.
+    free = strategy is not None and strategy.selection is not None
+    return not free and holds(query.pattern, ast.Group)
+
+
+def _chosen(pattern: ast.Pattern) -> bool:
+    """Whether NEXT, FOLD or NOT stands in it."""
+    if chooses(pattern) or isinstance(pattern, ast.Negation):
+        return True
+    return any(map(_chosen, parts_of(pattern)))
