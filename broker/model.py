@@ -34,7 +34,8 @@ def to_microseconds(time: datetime | float) -> int:
     if isinstance(time, datetime):
         aware = time if time.tzinfo else time.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(microseconds=1)
-    if isinstance(time, bool) or not isinstance(time, Real):
+    # A float, as of most documents, is no reason to ask the class of all numbers.
+    if type(time) is not float and (isinstance(time, bool) or not isinstance(time, Real)):
         kind = type(time).__name__
         raise ArgumentError(
             f"a timestamp is a datetime or a number of seconds, not {kind} {time!r}"

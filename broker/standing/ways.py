@@ -15,6 +15,7 @@ from broker.pattern.in_order.channels import Channel
 from broker.pattern.instances import Row
 from broker.pattern.trying import TooMuch
 from broker.results.contents import Contents, Matched
+from broker.standing.live import Group
 from broker.standing.memory import Memory
 from broker.standing.tap_index import Share
 from broker.standing.taps import Places, Written, nodes_of, partitioned, read_of, values_of
@@ -30,7 +31,7 @@ class _Way:
     more. `stored`: the names of taps, each with the place of what is read for it in `reads`, the
     selected node and those of variables. `rows`: of each row of patterns that place, the selected
     node, the nodes of variables, the paths, and whether a partition is read behind them. `shares`:
-    who takes them, each with the place of its row."""
+    who takes them, each with its channel and the place of its row."""
 
     __slots__ = ("one", "reads", "rows", "shares", "stored")
 
@@ -39,7 +40,19 @@ class _Way:
         self.one: int | None = None
         self.stored: list[tuple[str, int, int, tuple[int, ...]]] = []
         self.rows: list[tuple[int, int, Mapping[str, int], tuple[str, ...], bool]] = []
-        self.shares: list[tuple[Share, int]] = []
+        self.shares: list[tuple[Share, Channel, int]] = []
+
+
+class _Handed:
+    """Rows for a group, each with the channel of its patterns and the place of its tap."""
+
+    __slots__ = ("channels", "group", "places", "rows")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.channels: list[Channel] = []
+        self.places: list[int] = []
+        self.rows: list[Row] = []
 
 
 class Ways:
@@ -66,6 +79,7 @@ class Ways:
             known.clear()
             self._version = version
         left: list[Found] = []
+        handed: dict[int, _Handed] = {}
         others: Mapping[int, Matched] = {}
         part = self._contents.part
         for doc, satisfied in tapped:
@@ -79,7 +93,9 @@ class Ways:
                     unknown = [each for each, _ in tapped if part(each) is None]
                     others = self._contents.of(unknown, documents)
                 there = others[doc].stored, others[doc].texts
-            self._go(way, *there, seen)
+            self._go(way, *there, seen, handed)
+        for each in handed.values():
+            self._memory.hand_over(each.group, each.channels, each.places, each.rows)
         return left
 
     def _find(self, satisfied: Satisfied) -> _Way | None:
@@ -109,14 +125,19 @@ class Ways:
                     if place == len(way.rows):
                         several = bool(share.query.tap.partition)
                         way.rows.append((at, node, nodes_of(own.names, nodes), own.paths, several))
-                    way.shares.append((share, place))
+                    way.shares.append((share, share.channel, place))
         way.reads = [*reads]
         if len(reads) == 1 and len(way.reads[0].read) == 1 and not way.reads[0].readers:
             way.one = way.reads[0].read[0]
         return way
 
     def _go(
-        self, way: _Way, of: StoredDocument, texts: Mapping[int, str], seen: Mapping[int, int]
+        self,
+        way: _Way,
+        of: StoredDocument,
+        texts: Mapping[int, str],
+        seen: Mapping[int, int],
+        handed: dict[int, _Handed],
     ) -> None:
         """Hand over the rows of a document. Taps with the same variables and paths have one row: it
         says nothing of what else they ask. This runs for each document that is taken, so it calls
@@ -135,7 +156,7 @@ class Ways:
         for name, at, node, nodes in way.stored:
             stored.append((name, doc, base, key, start, end, id_of, node, nodes, reads[at]))
         made: list[Row | None] = []
-        for at, node, own, paths, several in way.rows:
+        for at, node, named, paths, several in way.rows:
             read, tuples = reads[at], None
             if several:
                 try:
@@ -144,31 +165,27 @@ class Ways:
                     made.append(None)
                     continue
             values = values_of(paths, read)
-            made.append(Row(doc, key, base, start, end, id_of, node, own, values, tuples))
+            made.append(Row(doc, key, base, start, end, id_of, node, named, values, tuples))
         late = seen.get(doc) if base == doc else None
         old = late is not None and end < late
-        touched = memory.touched
-        for share, place in way.shares:
-            group, channel = share.group, share.channel
+        for share, channel, place in way.shares:
+            group = share.group
             if old or group.floored or base < share.first_doc:
                 owners = share.knowing(base) if group.takes(end, late) else ()
                 if not owners:
                     continue
                 channel = channel.part(owners)
-            self._come(share, channel, made[place], end)
-            touched[group.number] = group
-
-    def _come(self, share: Share, channel: Channel, row: Row | None, end: int) -> None:
-        """A row that ends at a time comes to patterns of a share; None for one with more
-        combinations of values than they may have."""
-        group = share.group
-        group.came_to(channel, end)
-        if share.wakes and group.asleep:
-            self._memory.rouse(group, channel.owners)
-        if row is None:
-            group.standing.give_up(channel.owners)
-        else:
-            group.standing.offer(channel, share.place, row)
+            own = handed.get(group.number)
+            if own is None:
+                own = handed[group.number] = _Handed(group)
+            row = made[place]
+            if row is None:
+                group.came_to(channel, end)
+                group.standing.give_up(channel.owners)
+                continue
+            own.channels.append(channel)
+            own.places.append(share.place)
+            own.rows.append(row)
 
     def _read(self, places: Places, doc: int, texts: Mapping[int, str]) -> Texts:
         """What is read of a document."""

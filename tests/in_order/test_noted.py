@@ -124,9 +124,9 @@ def test_what_is_sifted_loses_no_match(
     sifted = []
     note_all = Noted._note_all
 
-    def noting(self: Noted, numbers: Numbers) -> None:
+    def noting(self: Noted, numbers: Numbers) -> tuple[Numbers, Numbers]:
         sifted.append(len(numbers))
-        note_all(self, numbers)
+        return note_all(self, numbers)
 
     monkeypatch.setattr(Noted, "_note_all", noting)
     monkeypatch.setattr(sifting, "_CONCERN", 0)

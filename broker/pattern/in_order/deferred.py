@@ -80,8 +80,8 @@ class Deferred:
         self._first = FOR_EVER
         """Nothing that is noted ended before."""
 
-    def forget(self, owner: int, arrival: int) -> None:
-        """A query has had, in another way, all that came up to now."""
+    def forget(self, owner: int, arrival: int, undecided: bool) -> None:
+        """A query has had, in another way, all that came up to now, also what is `undecided`."""
         if self.last:
             self._from[owner] = arrival
 

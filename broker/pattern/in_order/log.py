@@ -18,6 +18,10 @@ DEEP = 8
 """Where more is noted for a query, what is followed is found one by one, in the order of bounds."""
 
 
+POSITIONS = 40
+"""Positions are below two to the power of so much."""
+
+
 class Log:
     """Documents have positions in the order in which they were noted, of which the first `_gone`
     were dropped. By the number of a channel `_heads` is the position of what was noted last for it,
@@ -46,8 +50,9 @@ class Log:
         self._before.append(self._heads[number])
         self._heads[number] = self._gone + len(self._rows) - 1
 
-    def _note_all(self, numbers: Numbers) -> None:
-        """Note one document after the other for the channels of these numbers."""
+    def _note_all(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """Note one document after the other for the channels of these numbers. Returns these in
+        order, with the positions for each, also in order."""
         heads = np.frombuffer(self._heads, np.int64)
         positions = self._gone + len(self._rows) + np.arange(len(numbers))
         by_channel = np.argsort(numbers, kind="stable")
@@ -59,6 +64,22 @@ class Log:
         found[by_channel] = before
         heads[numbers] = positions
         self._before.frombytes(found.tobytes())
+        return ordered, positions[by_channel]
+
+    def _heads_at(
+        self, numbers: Numbers, marks: Numbers, noted: tuple[Numbers, Numbers]
+    ) -> Numbers:
+        """The positions of what was noted last, before marks, for channels; `noted` is what
+        `_note_all` has returned, and the last of all that is noted."""
+        channels, positions = noted
+        heads: Numbers = np.frombuffer(self._heads, np.int64)[numbers]
+        if not len(channels):
+            return heads
+        behind = np.searchsorted(channels << POSITIONS | positions, numbers << POSITIONS | marks)
+        last = np.minimum(behind, len(channels) - 1)
+        before = np.frombuffer(self._before, np.int64)[positions[last] - self._gone]
+        # The first behind a mark says what is before it; without one it is the last of all.
+        return np.where((behind <= last) & (channels[last] == numbers), before, heads)
 
     def _since(self, had: int, time: int) -> int:
         """The position of the first that was not had before a position, and that a match can
@@ -94,17 +115,22 @@ class Log:
         return found
 
     def _followed(
-        self, slots: Numbers, since: Numbers, before: Numbers
+        self,
+        slots: Numbers,
+        since: Numbers,
+        before: Numbers,
+        marks: Numbers,
+        latest: tuple[Numbers, Numbers],
     ) -> tuple[Numbers, Numbers, Mask]:
-        """What is noted for queries, by their slots, from positions on, that ends before a time.
-        Returns which of the queries, and the positions, in that order; and which queries have more
-        than is looked at here."""
-        heads, earlier = np.frombuffer(self._heads, np.int64), np.frombuffer(self._before, np.int64)
+        """What is noted for queries, by their slots, from positions on and before marks, that ends
+        before a time; for `latest` see `_heads_at`. Returns which of the queries, and the
+        positions, in that order; and which queries have more than is looked at here."""
+        earlier = np.frombuffer(self._before, np.int64)
         number = np.frombuffer(self.takers.one_earlier, np.int64)[slots]
         since = np.maximum(since, self._gone)
         deep = number < 0
         live = np.flatnonzero(~deep)
-        at = heads[number[live]]
+        at = self._heads_at(number[live], marks[live], latest)
         which, positions = [], []
         for _ in range(DEEP + 1):
             some = at >= since[live]

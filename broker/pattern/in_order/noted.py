@@ -64,12 +64,14 @@ class Noted(Sifting):
         if self.shares:
             self.prefixes.came_alone([(owner, row) for row in rows])
 
-    def forget(self, owner: int, arrival: int) -> None:
-        """A query has had, in another way, all that came up to now."""
+    def forget(self, owner: int, arrival: int, undecided: bool) -> None:
+        """A query has had, in another way, all that came up to now; if some of it is `undecided`,
+        also what is noted later of that."""
         slot = self.takers.slot.get(owner)
         if slot is not None:
-            self._from[owner] = arrival
             self._had[slot] = self._gone + len(self._rows)
+            if undecided or self.shares:
+                self._from[owner] = arrival
 
     def saw(self, rows: Iterable[Row]) -> None:
         """Documents come for the last block; only lists look both ways."""

@@ -14,12 +14,10 @@ import numpy as np
 
 from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.events import Candidate, Reader
+from broker.pattern.in_order.log import POSITIONS
 from broker.pattern.in_order.takers import Mask, Numbers
 from broker.pattern.instances import Row
 from xscl.interruption import PENDING, check
-
-_POSITIONS = 40
-"""Positions are below two to the power of so much."""
 
 Pair = tuple[int, int, int, int, Row, Row]
 """The slot of a query, the query, the position of what is noted and its arrival, and that document
@@ -41,22 +39,22 @@ class Pairing:
 
     def left(self, slot: int, positions: Sequence[int]) -> Sequence[int]:
         """Those of some positions that are not spent for a query."""
-        spent, own = self._spent, slot << _POSITIONS
+        spent, own = self._spent, slot << POSITIONS
         return [at for at in positions if own | at not in spent] if spent else positions
 
     def has_spent(self, time: int, slot: int, positions: Sequence[int]) -> bool:
         """Whether one of some positions is spent for a query since a time: what comes then may
         follow it, too."""
-        spent, own = self._spent, slot << _POSITIONS
+        spent, own = self._spent, slot << POSITIONS
         return any(spent.get(own | at) == time for at in positions)
 
     def is_over(self, slot: int, position: int, time: int) -> bool:
         """Whether what is noted at a position is spent for a query since before a time."""
-        return self._spent.get(slot << _POSITIONS | position, time) < time
+        return self._spent.get(slot << POSITIONS | position, time) < time
 
     def cut(self, count: int, gone: int) -> None:
         """So many that were noted, all before a position, are dropped."""
-        below = (1 << _POSITIONS) - 1
+        below = (1 << POSITIONS) - 1
         self._spent = {pair: at for pair, at in self._spent.items() if pair & below >= gone}
         del self._numbers[:count]
 
@@ -101,7 +99,7 @@ class Pairing:
             if before.key == row.key or last((before,)) < end:
                 continue
             # All documents of one time are the next one.
-            if spent.setdefault(slot << _POSITIONS | at, end) == end:
+            if spent.setdefault(slot << POSITIONS | at, end) == end:
                 found.append((owner, arrival, (before, row)))
 
 

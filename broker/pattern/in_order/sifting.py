@@ -169,29 +169,33 @@ class Sifting(Log):
             return None
         notes = np.flatnonzero(places < self.last)
         mark = self._gone + len(self._rows)
-        self._note_all(numbers[notes])
+        latest = self._note_all(numbers[notes])
         self._rows += [rows[n] for n in notes.tolist()]
         columns = (self._arrivals, self._ends, self._places, self._numbers)
         for column, values in zip(columns, (arrivals, ends, places, numbers), strict=True):
             column.frombytes(values[notes].tobytes())
-        if self._pairing is not None:
-            alone = self._pair(self._pairing, slots, which, starts[which], rows, waiting)
-            slots, which = slots[alone], which[alone]
         marks = mark + np.searchsorted(notes, which)
+        if self._pairing is not None:
+            alone = self._pair(slots, which, starts[which], marks, latest, rows, waiting)
+            slots, which, marks = slots[alone], which[alone], marks[alone]
         looks = (slots.tolist(), arrivals[which].tolist(), [rows[n] for n in which.tolist()])
         return zip(*looks, marks.tolist(), strict=True)
 
     def _pair(
         self,
-        pairing: Pairing,
         slots: Numbers,
         which: Numbers,
         starts: Numbers,
+        marks: Numbers,
+        latest: tuple[Numbers, Numbers],
         rows: Sequence[Row],
         waiting: Collection[int],
     ) -> Mask:
-        """Find the matches of queries, by their slots, to which documents come, which start then.
-        Returns which of them have to be looked at one by one."""
+        """Find the matches of queries, by their slots, to which documents come, which start then,
+        with what was noted before marks; for `latest` see `_heads_at`. Returns which of them have
+        to be looked at one by one."""
+        pairing = self._pairing
+        assert pairing is not None
         assert self._kept is not None
         first, owners = np.frombuffer(self._first, np.int64), self.takers.owners
         for slot in {*slots[first[slots] == -FOR_EVER].tolist()}:
@@ -202,7 +206,8 @@ class Sifting(Log):
             first[had_all] = -FOR_EVER
         ends, had = np.frombuffer(self._ends, np.int64), np.frombuffer(self._had, np.int64)
         since = self._gone + np.searchsorted(ends, starts - self._kept)
-        pairs, at, deep = self._followed(slots, np.maximum(since, had[slots]), starts)
+        since = np.maximum(since, had[slots])
+        pairs, at, deep = self._followed(slots, since, starts, marks, latest)
         first[slots[deep]] = -FOR_EVER
         alone: Mask = first[slots] == -FOR_EVER
         chosen = ~alone[pairs]

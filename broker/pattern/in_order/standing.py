@@ -295,10 +295,15 @@ class Together(Offering):
 
     def _leave_rows(self, owners: Collection[int]) -> None:
         """Forget the rows of queries, and what waits with them."""
-        self._rows()
+        to = {event[3] for event in (*self._rows(), *self._future)}
+        if self._noted is not None:
+            to.update(event[3] for event in self._noted.events(self._noted.ahead))
+        undecided: set[int] = set()
+        for each in to:
+            undecided.update(each.owners if isinstance(each, Channel) else (each,))
         for owner in owners:
             self._matcher.drop(owner)
-            self._deferred.forget(owner, self._arrival)
+            self._deferred.forget(owner, self._arrival, owner in undecided)
         self._forget(owners)
 
     def _forget(self, owners: Collection[int]) -> None:
