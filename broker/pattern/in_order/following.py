@@ -62,10 +62,9 @@ class Follows(Owned[Part]):
         ]
         """What stands, at each link, behind a number to find the place of those that it is
         beyond."""
-        self._plain = not form.partitioned and not any(
-            link.asked.rest or len(link.asked.bounds) > 1 for link in form.links
-        )
-        """Whether nothing is asked of two documents but one tie, one bound and the window."""
+        self._plain = not any(link.asked.rest or len(link.asked.bounds) > 1 for link in form.links)
+        """Whether nothing is asked of two documents but one tie, one bound, a partition and the
+        window."""
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
@@ -83,13 +82,20 @@ class Follows(Owned[Part]):
         parts, over, spending, behind = self.parts, self.over, self._spending, self._behind
         links = self._form.links
         count, extent, pulls = len(links), links[0].extent, self._pulls
+        partitioned = self._form.partitioned
         after = links[0].window if links[0].after else None
         for event in events:
             time, arrival, place, owner, key, number, row = event
             if PENDING:
                 check()
+            if partitioned and place <= count:
+                own = keys_in(key, row.tuples)
+                if len(own) != 1:
+                    self._take_any((event,), found)
+                    continue
+                (key,) = own
             if pulls and place >= count:
-                self._pull(place, owner, key, (time, arrival))
+                self._pull(place, owner, event[4], (time, arrival))
                 if place > count:
                     continue
             part = parts.get(key)
@@ -134,6 +140,8 @@ class Follows(Owned[Part]):
             if not fed:
                 continue
             part.at, part.fed = time, (*fed,)
+            if partitioned:
+                self._feed_twins(key, fed, time)
             if place == count:
                 for entry in fed:
                     found.append((owner, entry[1], (*entry[2], row)))
