@@ -3,9 +3,10 @@
     python -m bench.patterns_cayuga [--quick]
 
 The templates Filter, NonDeterministic and Fold, those of feeds, and Double-Top. First the step from
-rows to candidates, of the two templates that have a state: what stage 1 gives is which
-subscriptions have the constants of an event. As the engine does, it hands over batches in columns,
-and few events one by one. Beside it Python by hand with the same index, which
+rows to candidates: what stage 1 gives is which subscriptions have the constants of an event. As the
+engine does, the two templates that have a state are handed batches in columns, and few events one
+by one; filters are what the engine itself makes of witness rows, one candidate for all
+subscriptions that ask the same. Beside it Python by hand with the same index, which
 knows that no two events are of the same second, and that none is late. Then from XML to matches.
 All find as many matches, which is asserted. Events per CPU second.
 """
@@ -17,8 +18,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 
 from bench import cayuga
 from bench.cayuga import TEMPLATES
@@ -26,7 +29,8 @@ from bench.frozen import frozen
 from bench.measure import BROKER, finish, parser, table
 from bench.pattern_rows import EXPIRES, compiled, quotes, rate
 from broker import Broker, Document
-from broker.join.one_block import MANY
+from broker.join.candidates import Found
+from broker.join.one_block import MANY, Tapping
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
@@ -101,6 +105,30 @@ def step(
     return taken, found
 
 
+def filters(texts: str, documents: Sequence[Document], size: int) -> tuple[float, int]:
+    """CPU seconds from witness rows to candidates for events in batches, and the number of
+    matches."""
+    spent = 0.0
+    with Broker(lateness=0) as running:
+        running.subscribe(texts)
+        running.process([])
+        joiner = running.engine.joiner
+        candidates = joiner.candidates
+
+        def timed(rows: pa.Table, tapping: Tapping | None = None) -> list[Found]:
+            nonlocal spent
+            begun = time.process_time()
+            made = candidates(rows, tapping)
+            spent += time.process_time() - begun
+            return made
+
+        with patch.object(joiner, "candidates", timed), frozen():
+            found = 0
+            for first in range(0, len(documents), size):
+                found += len(running.process(documents[first : first + size]))
+    return spent, found
+
+
 def _batch(groups: Sequence[Together], given: Sequence[list[Given]]) -> Batch:
     """The rows of a batch, and if these are many in columns."""
     rows = [each for own in given for each in own]
@@ -121,7 +149,7 @@ def from_xml(texts: Sequence[str], documents: Sequence[Document]) -> tuple[float
     """CPU seconds to register and for the documents, in batches of 100; and the matches."""
     with Broker(lateness=0) as running:
         begun = time.process_time()
-        running.subscribe(";\n".join(f"w{n}: {text}" for n, text in enumerate(texts)))
+        running.subscribe(_named(texts))
         running.process([])
         registered = time.process_time() - begun
         with frozen():
@@ -137,15 +165,20 @@ def steps(counts: Sequence[int], every: Sequence[cayuga.Event]) -> tuple[str, di
     """The table of the step, and its points at batches of 1,000."""
     rows: list[list[str]] = []
     points: dict[str, Points] = defaultdict(list)
-    for template in ("NonDeterministic", "Fold"):
+    documents = [_document(event[0], cayuga.xml(event)) for event in every]
+    for template in TEMPLATES:
         for count in counts:
             asked = cayuga.subscriptions(template, count)
+            texts = _named(_texts(template, asked))
             begun = time.process_time()
             wanted = cayuga.by_hand(template, asked, every)
             by_hand = time.process_time() - begun
             cells = [template, f"{count:,}", f"{wanted:,}"]
             for size in _SIZES:
-                taken, found = step(template, asked, every, size)
+                if template == "Filter":
+                    taken, found = filters(texts, documents, size)
+                else:
+                    taken, found = step(template, asked, every, size)
                 assert found == wanted, f"{template}, {count}: {found} matches, and {wanted}"
                 cells.append(rate(len(every), taken))
             rows.append([*cells, rate(len(every), by_hand)])
@@ -164,16 +197,15 @@ def cases(counts: Sequence[int], number: int) -> list[Case]:
     found: list[Case] = []
     every = cayuga.events(number)
     documents = [_document(event[0], cayuga.xml(event)) for event in every]
-    for name, text in TEMPLATES.items():
-        # A FOLD takes five times as long to register.
-        for count in counts[: 2 if name == "Fold" else None]:
+    for name in TEMPLATES:
+        for count in counts:
             asked = cayuga.subscriptions(name, count)
-            texts = [text.format(each.attribute, each.first, each.second) for each in asked]
-            found.append((name, texts, documents, partial(cayuga.by_hand, name, asked, every)))
+            by_hand = partial(cayuga.by_hand, name, asked, every)
+            found.append((name, _texts(name, asked), documents, by_hand))
     items = cayuga.items(number)
     documents = [_document(item[0], cayuga.item_xml(item)) for item in items]
     for name, text in cayuga.FEEDS.items():
-        for count in counts[:2]:
+        for count in counts:
             asked_of = cayuga.feed_queries(count)
             texts = [text.format(site, least) for site, least in asked_of]
             found.append(
@@ -191,12 +223,21 @@ def cases(counts: Sequence[int], number: int) -> list[Case]:
     own: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for at, symbol, price in every_quote:
         own[symbol].append((at, price))
-    for count in (10, 1_000):
+    for count in (10, *counts):
         texts = [cayuga.DOUBLE_TOP.format(n) for n in range(count)]
         found.append(
             ("Double-Top", texts, documents, lambda: sum(map(cayuga.double_tops, own.values())))
         )
     return found
+
+
+def _texts(template: str, asked: Sequence[cayuga.Asked]) -> list[str]:
+    text = TEMPLATES[template]
+    return [text.format(each.attribute, each.first, each.second) for each in asked]
+
+
+def _named(texts: Sequence[str]) -> str:
+    return ";\n".join(f"w{n}: {text}" for n, text in enumerate(texts))
 
 
 def _document(at: int, xml: str) -> Document:
@@ -229,9 +270,7 @@ def main() -> None:
     parts.append(
         "From XML to matches, in batches of 100; CPU seconds to register, documents per CPU second:"
     )
-    parts.append(
-        whole((200, 1_000) if quick else (1_000, 10_000, 100_000), 300 if quick else 1_000)
-    )
+    parts.append(whole((200, 1_000) if quick else counts, 300 if quick else 1_000))
     finish("patterns_cayuga", parts, quick)
 
 
