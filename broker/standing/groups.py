@@ -32,7 +32,7 @@ class Groups:
             standing = Together(shared, self._budget, self._marks, self._told)
             group = self._known[key] = Group(number, key, entry, standing)
             self.numbered[number] = group
-        group.patterns[pattern.number] = pattern
+        group.join(pattern)
         group.standing.join(pattern.number, entry.first_doc)
         pattern.group = group
 
@@ -41,9 +41,7 @@ class Groups:
         group, pattern.group = pattern.group, None
         if group is None:
             return
-        del group.patterns[pattern.number]
-        group.newest.pop(pattern.number, None)
-        group.asleep.pop(pattern.number, None)
+        group.leave(pattern.number)
         if group.patterns:
             group.standing.leave(pattern.number)
             return

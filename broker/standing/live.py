@@ -153,6 +153,8 @@ class Group:
     last of that ends."""
     _came_by: list[tuple[Numbers, list[int]]] = field(default_factory=list)
     """The same by the numbers of channels, and when each of the rows ends."""
+    _left: set[int] = field(default_factory=set)
+    """Those that have gone since somebody asked."""
     floored: bool = field(init=False)
     """Whether they had decided up to some time before their lateness was changed."""
 
@@ -162,6 +164,10 @@ class Group:
     @property
     def newest(self) -> dict[int, int]:
         """Of the patterns that have rows, when the last of these ends."""
+        self._settle()
+        return self._newest
+
+    def _settle(self) -> None:
         if self._came_by:
             by, self._came_by = self._came_by, []
             for numbers, ends in by:
@@ -172,7 +178,21 @@ class Group:
             for channel in came:
                 self.came(channel.owners, channel.newest)
                 channel.newest = -FOR_EVER
-        return self._newest
+        for number in self._left:
+            self._newest.pop(number, None)
+        self._left.clear()
+
+    def join(self, pattern: Live) -> None:
+        """A pattern comes."""
+        if pattern.number in self._left:  # it has nothing any more of what came to it before
+            self._settle()
+        self.patterns[pattern.number] = pattern
+
+    def leave(self, number: int) -> None:
+        """A pattern goes. Which of the others have rows is not asked for that."""
+        del self.patterns[number]
+        self.asleep.pop(number, None)
+        self._left.add(number)
 
     def came(self, owners: Iterable[int], end: int) -> None:
         """There is a row of these patterns that ends at a time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -126,15 +127,24 @@ class Tap:
             return
         left: list[Share] = []
         for share in self.shares:
-            owners = share.owners
-            if share.group is group and number in owners:
-                owners = [each for each in owners if each != number]
+            at = _place(share.owners, number) if share.group is group else None
+            if at is not None:
+                owners = share.owners.copy()
+                del owners[at]
                 share = share.of(owners)
-            if owners:
+            if share.owners:
                 left.append(share)
         self.shares = left
         if len(group.patterns) == 1:
             self.groups = {n: each for n, each in self.groups.items() if n != group.number}
+
+
+def _place(owners: Sequence[int], number: int) -> int | None:
+    """Where a pattern is among others, which are mostly in order: their numbers grow."""
+    at = bisect_left(owners, number)
+    if at < len(owners) and owners[at] == number:
+        return at
+    return owners.index(number) if number in owners else None
 
 
 _NO_GROUPS: Mapping[int, tuple[Group, Block]] = {}

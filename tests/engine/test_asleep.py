@@ -153,3 +153,19 @@ def test_a_look_at_the_figures_awakens_some_and_the_next_one_more() -> None:
         assert len(broker.engine.waiting(6)) == 6
         assert len(awake) == 6
         assert len(broker.engine.waiting()) == 10
+
+
+def test_who_goes_while_others_wait_has_no_rows() -> None:
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(";\n".join(f"k{n}: {TEXTS['next prefix'].format(n)}" for n in range(3)))
+        broker.process([quote(0, "x")])
+        broker.unsubscribe("k1")
+        broker.process([])
+        assert [each.subscription.id for each in broker.engine.standings.awake()] == ["k0", "k2"]
+        broker.process([quote(1, "x")])
+        broker.unsubscribe("k0")
+        broker.subscribe(f"k0: {TEXTS['next prefix'].format(0)}")
+        broker.process([])
+        assert [each.subscription.id for each in broker.engine.standings.awake()] == ["k2"]
+        found = broker.process([quote(2, "0", "b"), quote(2, "2", "b"), quote(3, "nobody")])
+        assert [each.query for each in found] == ["k2", "k2"]
