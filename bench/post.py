@@ -11,7 +11,8 @@ documents a request, until the last is matched and committed; beside it, what th
 spends, which does stage 1 meanwhile where the machine is not busy. *Pulled*: documents that come at
 a steady thousand a second, one a request, over a few connections; a client that waits for matches
 (`GET /v1/matches?wait=`) tells when it has each. CPU time is that of the server's process, by its
-threads; the client runs on the same cores.
+threads; the client runs on the same cores. Where these are those of a virtual machine, it is told
+for how long they stood still meanwhile, which is in the latencies, and in no CPU time.
 """
 
 from __future__ import annotations
@@ -262,7 +263,8 @@ def pulled(server: Server, sent: Sent, rate: int, seconds: float) -> str:
     return (
         f"{rate:,} documents/s ({count / spent.wall:,.0f} were sent): from POST to the pulled match"
         f" {quantiles(found)}; to the response {quantiles(answers)};"
-        f" {spent.process / count * 1e6:,.0f} us CPU a document"
+        f" {spent.process / count * 1e6:,.0f} us CPU a document; the machine's cores stood still"
+        f" for {spent.stolen * 1_000:,.0f} ms"
     )
 
 

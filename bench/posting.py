@@ -100,15 +100,24 @@ def apart() -> float:
     return spent / os.sysconf("SC_CLK_TCK")
 
 
+def stolen() -> float:
+    """Seconds for which the cores of a virtual machine stood still, as others had those of the
+    hardware, added up; 0 where the system does not tell."""
+    with suppress(OSError, IndexError):
+        return int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """CPU seconds of a process, of its threads and of the processes that it has started, wall
-    seconds."""
+    seconds, and those that were `stolen`."""
 
     process: float
     threads: dict[str, float]
     wall: float
     apart: float = 0.0
+    stolen: float = 0.0
 
     def micros(self, count: int) -> tuple[str, ...]:
         """Microseconds of CPU for each of `count`: of the process, of the groups of threads."""
@@ -140,12 +149,14 @@ class Server:
     def measured(self, work: Callable[[], object]) -> Spent:
         """What the server spends while the work is done here."""
         process, threads, others = self._spent()
+        stolen_before = stolen()
         begin = time.perf_counter()
         work()
         wall = time.perf_counter() - begin
+        lost = stolen() - stolen_before
         process_after, after, others_after = self._spent()
         parts = {name: seconds - threads.get(name, 0.0) for name, seconds in after.items()}
-        return Spent(process_after - process, parts, wall, others_after - others)
+        return Spent(process_after - process, parts, wall, others_after - others, lost)
 
     def request(
         self, method: str, path: str, body: bytes = b"", kind: str = "", **more: str

@@ -14,8 +14,8 @@ MANY = 10_000
 """Queries from which on what is made of them is worth freezing."""
 
 
-_ALL = 3_500_000
-"""Objects that come, less those that are gone, between two looks at all of them."""
+_ALL = 14_000_000
+"""Objects that come, less those that are gone, before all are looked at."""
 
 
 def collect_rarely(at_once: int = 10_000) -> None:
@@ -23,7 +23,7 @@ def collect_rarely(at_once: int = 10_000) -> None:
     own thresholds the collector takes a sixth of its time. Objects that stay are looked at twice,
     soon, so that it never takes long, and then when all are. `at_once`: how many are looked at
     together, while no other thread runs Python; four times as many the second time."""
-    gc.set_threshold(at_once, 2, _ALL // at_once)
+    gc.set_threshold(at_once, 2, _ALL // (4 * at_once))
 
 
 _IN_BLOCK = 500_000
