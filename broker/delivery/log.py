@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -122,7 +121,7 @@ class Log:
         names = set[str]().union(*[match.queries for match in given])
         with self._caches.changing(self.db) as db:
             new = self._number(db, names)
-            numbers = ChainMap(new, self._numbers) if new else self._numbers
+            numbers = {name: new.get(name) or self._numbers[name] for name in names}
             rows, logged, left_out = self._append(db, given, numbers, now)
         self._numbers.update(new)
         self._ids.add(logged + left_out)
