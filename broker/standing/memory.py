@@ -212,23 +212,6 @@ class Memory:
         if share.wakes and group.asleep:
             self.rouse(group, to.owners)
 
-    def hand_over(
-        self,
-        group: Group,
-        channels: Sequence[Channel],
-        places: Sequence[int],
-        rows: Sequence[Row],
-    ) -> None:
-        """Hand rows over to a group, each for patterns by their channel and of the tap at a place
-        of the plan."""
-        self.touched[group.number] = group
-        standing = group.standing
-        for channel, place, row in zip(channels, places, rows, strict=True):
-            group.came_to(channel, row.end)
-            if group.asleep and standing.wakes(place):
-                self.rouse(group, channel.owners)
-        standing.offer_each(channels, places, rows)
-
     def rouse(self, group: Group, owners: Iterable[int]) -> None:
         """None of these patterns of a group is asleep any more."""
         for number in owners:

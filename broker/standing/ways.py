@@ -15,7 +15,6 @@ from broker.pattern.in_order.channels import Channel
 from broker.pattern.instances import Row
 from broker.pattern.trying import TooMuch
 from broker.results.contents import Contents, Matched
-from broker.standing.live import Group
 from broker.standing.memory import Memory
 from broker.standing.tap_index import Share
 from broker.standing.taps import Places, Written, nodes_of, partitioned, read_of, values_of
@@ -43,18 +42,6 @@ class _Way:
         self.shares: list[tuple[Share, Channel, int]] = []
 
 
-class _Handed:
-    """Rows for a group, each with the channel of its patterns and the place of its tap."""
-
-    __slots__ = ("channels", "group", "places", "rows")
-
-    def __init__(self, group: Group) -> None:
-        self.group = group
-        self.channels: list[Channel] = []
-        self.places: list[int] = []
-        self.rows: list[Row] = []
-
-
 class Ways:
     """The ways by layout, as long as neither patterns nor their groups change."""
 
@@ -79,7 +66,6 @@ class Ways:
             known.clear()
             self._version = version
         left: list[Found] = []
-        handed: dict[int, _Handed] = {}
         others: Mapping[int, Matched] = {}
         part = self._contents.part
         for doc, satisfied in tapped:
@@ -93,9 +79,7 @@ class Ways:
                     unknown = [each for each, _ in tapped if part(each) is None]
                     others = self._contents.of(unknown, documents)
                 there = others[doc].stored, others[doc].texts
-            self._go(way, *there, seen, handed)
-        for each in handed.values():
-            self._memory.hand_over(each.group, each.channels, each.places, each.rows)
+            self._go(way, *there, seen)
         return left
 
     def _find(self, satisfied: Satisfied) -> _Way | None:
@@ -132,15 +116,9 @@ class Ways:
         return way
 
     def _go(
-        self,
-        way: _Way,
-        of: StoredDocument,
-        texts: Mapping[int, str],
-        seen: Mapping[int, int],
-        handed: dict[int, _Handed],
+        self, way: _Way, of: StoredDocument, texts: Mapping[int, str], seen: Mapping[int, int]
     ) -> None:
-        """Hand over the rows of a document. Taps with the same variables and paths have one row: it
-        says nothing of what else they ask. This runs for each document that is taken, so it calls
+        """Hand over the rows of a document. This runs for each document that is taken, so it calls
         few functions."""
         if PENDING:
             check()
@@ -152,20 +130,9 @@ class Ways:
         else:
             reads = [self._read(places, doc, texts) for places in way.reads]
         memory = self._memory
-        stored = memory.rows
         for name, at, node, nodes in way.stored:
-            stored.append((name, doc, base, key, start, end, id_of, node, nodes, reads[at]))
-        made: list[Row | None] = []
-        for at, node, named, paths, several in way.rows:
-            read, tuples = reads[at], None
-            if several:
-                try:
-                    read, tuples = partitioned(read, len(paths), memory.budget)
-                except TooMuch:
-                    made.append(None)
-                    continue
-            values = values_of(paths, read)
-            made.append(Row(doc, key, base, start, end, id_of, node, named, values, tuples))
+            memory.rows.append((name, doc, base, key, start, end, id_of, node, nodes, reads[at]))
+        rows = self._rows(way, of, reads)
         late = seen.get(doc) if base == doc else None
         old = late is not None and end < late
         for share, channel, place in way.shares:
@@ -175,17 +142,33 @@ class Ways:
                 if not owners:
                     continue
                 channel = channel.part(owners)
-            own = handed.get(group.number)
-            if own is None:
-                own = handed[group.number] = _Handed(group)
-            row = made[place]
+            memory.touched[group.number] = group
+            group.came_to(channel, end)
+            if share.wakes and group.asleep:
+                memory.rouse(group, channel.owners)
+            row = rows[place]
             if row is None:
-                group.came_to(channel, end)
                 group.standing.give_up(channel.owners)
-                continue
-            own.channels.append(channel)
-            own.places.append(share.place)
-            own.rows.append(row)
+            else:
+                group.standing.offer(channel, share.place, row)
+
+    def _rows(self, way: _Way, of: StoredDocument, reads: Sequence[Texts]) -> Sequence[Row | None]:
+        """The rows of a document for patterns, None for one with more combinations of values than
+        it may have. Taps with the same variables and paths have one: it says nothing of what else
+        they ask."""
+        doc, base, key, _, id, _, start, end, _, _, _ = of
+        rows: list[Row | None] = []
+        for at, node, nodes, paths, several in way.rows:
+            read, tuples = reads[at], None
+            if several:
+                try:
+                    read, tuples = partitioned(read, len(paths), self._memory.budget)
+                except TooMuch:
+                    rows.append(None)
+                    continue
+            values = values_of(paths, read)
+            rows.append(Row(doc, key, base, start, end, id, node, nodes, values, tuples))
+        return rows
 
     def _read(self, places: Places, doc: int, texts: Mapping[int, str]) -> Texts:
         """What is read of a document."""

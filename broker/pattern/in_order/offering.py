@@ -33,28 +33,19 @@ class Offering:
     def offer(self, to: Channel, tap: int, row: Row) -> None:
         """A row that queries take, or ALL of them, of a tap by its place in the plan, which is the
         same for all rows of a channel. Those of one document come in the order of their nodes."""
-        self.offer_each((to,), (tap,), (row,))
-
-    def offer_each(
-        self, channels: Sequence[Channel], taps: Sequence[int], rows: Sequence[Row]
-    ) -> None:
-        """The same for rows, each for a channel and of a tap."""
-        noted, readers = self._noted, self.shared.readers
-        sifts = noted is not None and noted.sifts
-        for to, tap, row in zip(channels, taps, rows, strict=True):
-            reader = readers[tap]
-            try:
-                if reader.tests and not reader.passes(row):
-                    continue
-            except TooMuch:
-                self.give_up(to.owners)
-                continue
-            if sifts and noted is not None:
-                number = to.number
-                noted.numbers.append(number if number >= 0 else noted.enter(to, reader.place))
-                noted.rows.append(row)
-            else:
-                self._arrive(to, reader, row)
+        noted, reader = self._noted, self.shared.readers[tap]
+        try:
+            if reader.tests and not reader.passes(row):
+                return
+        except TooMuch:
+            self.give_up(to.owners)
+            return
+        if noted is not None and noted.sifts:
+            number = to.number
+            noted.numbers.append(number if number >= 0 else noted.enter(to, reader.place))
+            noted.rows.append(row)
+        else:
+            self._arrive(to, reader, row)
 
     def number_of(self, to: Channel, tap: int) -> int | None:
         """The number by which a channel is known for a tap, None if it is not known by one, or what
