@@ -293,3 +293,21 @@ def test_a_late_document_for_a_first_block_completes_a_list_after_a_restart(tmp_
         late = Document("a", timestamp=1.0, xml="<a><k>p</k></a>")
         found = broker.process([late])
     assert [(m.query, [d.id for d in m.documents]) for m in found] == [("p", ["a", "b", "c"])]
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_who_goes_before_it_is_decided_leaves_the_others_what_they_have(name: str) -> None:
+    documents = stream(12, 90)
+    parts = [documents[first : first + 9] for first in range(0, len(documents), 9)]
+    found = []
+    for goes in (True, False):
+        with Broker(lateness=20.0) as broker:
+            broker.subscribe(";\n".join(f"{key}: {TEXTS[name].format(key)}" for key in "pqr"))
+            before = [match for part in parts[:6] for match in broker.process(part)]
+            if goes:
+                broker.unsubscribe("q")
+            after = [match for part in parts[6:] for match in broker.process(part)]
+            after += broker.process([Document("z", timestamp=900.0, xml="<z/>")])
+        assert any(match.query == "q" for match in after) is not goes
+        found.append([match.id for match in before + after if match.query != "q"])
+    assert found[0] == found[1] != []

@@ -49,6 +49,8 @@ class Together(Offering):
         super().__init__(shared, budget, self._matcher.owners(), self._matcher.over)
         self._future: Ahead[Offered] = Ahead()
         """Rows whose times are to come; others are noted."""
+        self._gone: dict[int, int] = {}
+        """Queries that have gone, and the arrival up to which there may be rows of them still."""
         self._waits: dict[int | Channel, list[Offered]] | None = None
         """The rows whose times are to come by query or channel, where somebody has asked."""
         self._takers: dict[int, list[Channel]] = {}
@@ -63,10 +65,19 @@ class Together(Offering):
             self._noted.join(owner)
 
     def leave(self, owner: int) -> None:
-        """A query goes."""
-        self.drop((owner,))
-        if self._noted is not None:
-            self._noted.leave(owner)
+        """A query goes, with all that waits for it. Of what is not decided nothing is looked
+        through for that, as there may be days of it."""
+        noted, undecided = self._noted, bool(self._rows() or self._future)
+        self._matcher.drop(owner)
+        if undecided:
+            self._gone[owner] = self._arrival
+        undecided = undecided or (noted is not None and bool(noted.ahead))
+        self._deferred.forget(owner, self._arrival, undecided)
+        if noted is not None:
+            noted.leave(owner)
+        if self._keeping is not None:
+            self._keeping.drop(owner)
+        self._waits = None
         del self._since[owner]
 
     # -- advancing -----------------------------------------------------------------------------
@@ -125,6 +136,15 @@ class Together(Offering):
 
     def _ready(self) -> list[Offered]:
         """What is decided now, in order of time; of a form that decides at once what has come."""
+        ready = self._decided()
+        return [*self._left(ready)] if self._gone else ready
+
+    def _left(self, events: Iterable[Offered]) -> Iterator[Offered]:
+        """Those that are not of queries that have gone."""
+        gone = self._gone
+        return (each for each in events if gone.get(each[3], 0) < each[1])
+
+    def _decided(self) -> list[Offered]:
         arrived, self._arrived = self._arrived, []
         if self.shared.at_once:
             return arrived
@@ -336,6 +356,9 @@ class Together(Offering):
                 self._matcher.drop(prefix)
             if self._keeping is not None:
                 self._keeping.expire(watermark)
+            if self._gone:
+                since = min([event[1] for event in self._future], default=FOR_EVER)
+                self._gone = {owner: at for owner, at in self._gone.items() if at >= since}
         return noted is not None and noted.takers.version != version
 
     def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
@@ -351,7 +374,7 @@ class Together(Offering):
         if self._waits is None:
             self._waits = {}
             ahead = () if self._noted is None else self._noted.events(self._noted.ahead)
-            for event in chain(self._future, ahead):
+            for event in chain(self._left(self._future), ahead):
                 self._waits.setdefault(event[3], []).append(event)
             self._takers = {}
             for to in self._waits:
