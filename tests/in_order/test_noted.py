@@ -278,6 +278,26 @@ def test_an_iteration_that_ends_takes_another_document_of_that_time() -> None:
     assert found == [0, 0, 1]
 
 
+def test_a_document_of_which_another_version_came_does_not_hide_what_goes_on_with_that() -> None:
+    """It was noted for a query that is made again of other rows."""
+    standing = together(
+        "S/q[./s = 'A'][./p->a] FOLD {, b > prev(b, a)} S/q[./s = 'B'][./p->b]"
+        " WHERE count(b) = 2 WITHIN 50 s"
+    )
+    standing.join(0, 0)
+    begins, goes_on = Channel([0]), Channel([0])
+    begun = row(standing, 0, 1, 1, 1, 5)
+    standing.offer(begins, 0, begun)
+    standing.offer(goes_on, 1, row(standing, 1, 2, 2, 2, 9))
+    assert not standing.advance(2 * _US)
+    standing.again({0: {0: [begun], 1: [row(standing, 1, 2, 2, 2, 7)]}}, {})
+    standing.offer(goes_on, 1, row(standing, 1, 3, 3, 3, 8))
+    published = standing.advance(3 * _US)[0]
+    assert published is not None
+    (found,) = published
+    assert [each.doc for each in found.instance.rows] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("tied", ["a", "b"])
 def test_a_chain_whose_documents_have_one_value_is_found_whatever_other_values_ended(
     tied: str,

@@ -12,6 +12,7 @@ shape.
     ahead.py       what waits for its time, in the order of time
     deferred.py    what comes to many queries before their last block, noted once
     noted.py       the same in columns, where no value ties the blocks; batches are sifted
+    rising.py      which documents of FOLD may complete a match; the others are noted, too
     log.py         what is noted
     prefixes.py    what waits before the last block, once for queries that take the same there
     takers.py      which queries take what, by numbers

@@ -39,6 +39,8 @@ class Log:
         self._numbers = array("q")
         self._before = array("q")
         self._gone = 0
+        self._notes_last = False
+        """Whether documents for the last block are noted as well."""
 
     def _append(self, number: int, place: int, arrival: int, row: Row) -> None:
         """Note a document for a channel."""
@@ -93,7 +95,9 @@ class Log:
         before, gone = self._before, self._gone
         heads, one = self._heads, self.takers.one_earlier[slot]
         several: Sequence[int] = (one,)
-        if one >= 0:
+        if self._notes_last:
+            several = self.takers.all_of(slot)
+        elif one >= 0:
             at = heads[one]
             if at < since:
                 return ()

@@ -8,7 +8,7 @@ matches are found without one, where two documents are a match.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.deferred import own_of
@@ -16,6 +16,7 @@ from broker.pattern.in_order.events import Event, Reader
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.pairing import Pairing
 from broker.pattern.in_order.prefixes import Prefixes
+from broker.pattern.in_order.rising import ANY, Began, Rising
 from broker.pattern.in_order.sifting import MOST, Came, Sifting
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
@@ -39,12 +40,15 @@ class Noted(Sifting):
         *,
         pulls: bool = False,
         pairing: Pairing | None = None,
+        rising: Rising | None = None,
     ) -> None:
-        super().__init__(last, kept, readers, pairing)
+        super().__init__(last, kept, readers, pairing, rising)
         self.shares = last > 1
         """Whether what waits is made once for queries that take the same before the last block."""
         self.lends = self.shares or pairing is not None
         self.prefixes = Prefixes(kept, pulls=pulls)
+        self._completed: tuple[int, Began | None] = (-1, None)
+        """A position, and what the document there may complete."""
 
     def join(self, owner: int) -> None:
         """A query comes."""
@@ -61,6 +65,9 @@ class Noted(Sifting):
         slot = self.takers.slot.get(owner)
         if slot is not None:
             self._first[slot] = -FOR_EVER
+            if self._rising is not None:
+                until = self._alone.get(slot, self._latest)
+                self._alone[slot] = max([self._latest, until, *[row.end for row in rows]])
         if self.shares:
             self.prefixes.came_alone([(owner, row) for row in rows])
 
@@ -72,6 +79,8 @@ class Noted(Sifting):
             self._had[slot] = self._gone + len(self._rows)
             if undecided or self.shares:
                 self._from[owner] = arrival
+            if self._rising is not None:
+                self._alone[slot] = max(self._latest, self._alone.get(slot, self._latest))
 
     def saw(self, rows: Iterable[Row]) -> None:
         """Documents come for the last block; only lists look both ways."""
@@ -111,7 +120,7 @@ class Noted(Sifting):
         self, came: Sequence[Came], waiting: Collection[int], gave: set[int], found: list[Event]
     ) -> None:
         """Give documents, which are in order, to queries."""
-        look, given = self._look if self._pairing is None else self._look_at_pairs, len(found)
+        look, given = self._looking(), len(found)
         if len(came) >= _MANY and self.sifts:
             looks = self._sifted(came, waiting)
             if looks is not None:
@@ -123,10 +132,10 @@ class Noted(Sifting):
         for _, at, number, row in came:
             slots = takers.slots(number)
             if places[number] == last:
-                start = row.start
+                start, mark = row.start, self._mark(number, at, row)
                 for slot in slots:
                     if first[slot] < start:
-                        look(slot, at, row, FOR_EVER, waiting, gave, found)
+                        look(slot, at, row, mark, waiting, gave, found)
             else:
                 self._note(number, slots, places[number], at, row)
         self._warm(len(found) - given, len(came))
@@ -151,7 +160,7 @@ class Noted(Sifting):
                 return [*ready]
         found: list[Event] = []
         gave: set[int] = set()
-        look = self._look if self._pairing is None else self._look_at_pairs
+        look = self._looking()
         for event in ready:
             if type(event[3]) is int:
                 self._have_before(event, found)
@@ -161,10 +170,11 @@ class Noted(Sifting):
                 number = self.enter(event[3], event[2])
                 self._note(number, takers.slots(number), event[2], event[1], event[-1])
             else:
-                start = event[-1].start
-                for slot in takers.slots(self.enter(event[3], event[2])):
+                number, start = self.enter(event[3], event[2]), event[-1].start
+                mark = self._mark(number, event[1], event[-1])
+                for slot in takers.slots(number):
                     if first[slot] < start:
-                        look(slot, event[1], event[-1], FOR_EVER, waiting, gave, found)
+                        look(slot, event[1], event[-1], mark, waiting, gave, found)
         self._warm(len(found), len(ready))
         return found
 
@@ -175,7 +185,7 @@ class Noted(Sifting):
         if slot is None:
             return
         number, had = self.takers.one_earlier[slot], self._had[slot]
-        some = number == -2 or (number >= 0 and self._heads[number] >= had)
+        some = number == -2 or (number >= 0 and self._heads[number] >= had) or self._notes_last
         if some and (noted := self._left(slot, self._since(had, event[0]))):
             self._give(owner, slot, noted, found)
         self._first[slot] = -FOR_EVER
@@ -254,6 +264,61 @@ class Noted(Sifting):
         if not self._from or arrival > self._from.get(owner, 0):
             found.append(self._readers[self.last].event(owner, arrival, row))
 
+    def _looking(
+        self,
+    ) -> Callable[[int, int, Row, int, Collection[int], set[int], list[Event]], None]:
+        """How a document for the last block is given to a query."""
+        if self._rising is not None:
+            return self._look_at_rising
+        return self._look if self._pairing is None else self._look_at_pairs
+
+    def _mark(self, number: int, arrival: int, row: Row) -> int:
+        """The position behind what is noted now; a document for the last block is noted as well, if
+        such ones are."""
+        if self._notes_last:
+            self._append(number, self.last, arrival, row)
+        return self._gone + len(self._rows)
+
+    def _look_at_rising(
+        self,
+        slot: int,
+        arrival: int,
+        row: Row,
+        mark: int,
+        waiting: Collection[int],
+        gave: set[int],
+        found: list[Event],
+    ) -> None:
+        """The same where it is noted, too, as the last before the mark."""
+        takers, began = self.takers, ANY
+        if slot not in self._alone and takers.one_last[slot] >= 0 <= takers.one_earlier[slot]:
+            may = self._completes(mark - 1)
+            if may is None:
+                return
+            began = may
+        if began is not ANY and not self._has_begun(takers.one_earlier[slot], began):
+            return
+        noted = self._not_had(slot, self._since(self._had[slot], row.start), mark)
+        self._give(takers.owners[slot], slot, noted, found)
+
+    def _completes(self, at: int) -> Began | None:
+        """What the document at a position may complete."""
+        assert self._rising is not None
+        if self._completed[0] != at:
+            columns = self._rows, self._ends, self._before
+            self._completed = at, self._rising.completes(at, *columns, self._gone)
+        return self._completed[1]
+
+    def _has_begun(self, number: int, began: Began) -> bool:
+        """Whether a document of a channel is one that is asked for."""
+        assert self._rising is not None
+        ends, before, gone, at = self._ends, self._before, self._gone, self._heads[number]
+        while at >= gone and ends[at - gone] >= began[0]:
+            if ends[at - gone] < began[1] and self._rising.began(began, self._rows[at - gone]):
+                return True
+            at = before[at - gone]
+        return False
+
     def _give(self, owner: int, slot: int, noted: Sequence[int], found: list[Event]) -> None:
         """Give a query what is noted at positions, before which it has had everything."""
         self._first[slot] = -FOR_EVER
@@ -292,6 +357,8 @@ class Noted(Sifting):
         horizon = -FOR_EVER if self._kept is None else watermark - self._kept
         if self._rows and self._ends[len(self._rows) // _PART] < horizon:
             self._drop(horizon)
+        if self._alone:
+            self._alone = {slot: end for slot, end in self._alone.items() if end >= horizon}
         if self._from:
             arrivals = [*[each[1] for each in pending], *[each[1] for each in self.ahead]]
             since = min([*arrivals, *self._arrivals], default=FOR_EVER)

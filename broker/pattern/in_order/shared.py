@@ -18,6 +18,7 @@ from broker.pattern.in_order.lists import Lists
 from broker.pattern.in_order.log import DEEP
 from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.pairing import pairing_of
+from broker.pattern.in_order.rising import rising_of
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.in_order.running import Runs
 from broker.pattern.in_order.spending import Spending
@@ -75,7 +76,8 @@ class Shared:
         if self._is_noted:
             pairing = pairing_of(self.form, readers) if budget > DEEP else None
             pulls = isinstance(self.form, Following)
-            return Noted(self._last, kept, readers, pulls=pulls, pairing=pairing)
+            rising = rising_of(self.form, readers)
+            return Noted(self._last, kept, readers, pulls=pulls, pairing=pairing, rising=rising)
         return Deferred(self.form, kept, readers)
 
     def matcher(self, spending: Spending, since: Mapping[int, int]) -> Matcher:

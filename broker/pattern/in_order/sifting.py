@@ -18,6 +18,7 @@ from broker.pattern.in_order.events import Candidate, Reader
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.log import DEEP, Log
 from broker.pattern.in_order.pairing import Pairing
+from broker.pattern.in_order.rising import Rising
 from broker.pattern.in_order.takers import LARGE, Mask, Numbers, Takers
 from broker.pattern.instances import Row
 from broker.pattern.plan import Window
@@ -50,7 +51,12 @@ class Sifting(Log):
     of their channels, and theirs."""
 
     def __init__(
-        self, last: int, kept: Window, readers: Sequence[Reader], pairing: Pairing | None
+        self,
+        last: int,
+        kept: Window,
+        readers: Sequence[Reader],
+        pairing: Pairing | None,
+        rising: Rising | None,
     ) -> None:
         super().__init__(Takers(last), kept, readers)
         self.last = last
@@ -72,6 +78,13 @@ class Sifting(Log):
         self._pairing = pairing
         self._paired: list[Candidate] = []
         """Matches that are found without the matcher."""
+        self._rising = rising
+        self._notes_last = rising is not None
+        self._alone: dict[int, int] = {}
+        """The slots of queries that have had something alone, or not all of what is noted: up to
+        which time."""
+        self._latest = -FOR_EVER
+        """The latest end of all documents."""
 
     def enter(self, channel: Channel, place: int) -> int:
         """The number of a channel for the block at a place, which it has from now on."""
@@ -89,7 +102,7 @@ class Sifting(Log):
         """So much was given, of so much that came."""
         heat = self._heat + given - came
         self._heat = _HEAT if heat > _HEAT else -_HEAT if heat < -_HEAT else heat
-        self.sifts = heat <= 0
+        self.sifts = heat <= 0 or self._rising is not None
 
     def _came(self, arrival: int) -> list[Came]:
         """The documents that nobody has looked at, the first of which arrived then, as they
@@ -99,6 +112,8 @@ class Sifting(Log):
             return []
         self.numbers, self.rows = array("q"), []
         times = [row.end for row in rows]
+        if self._rising is not None:
+            self._latest = max(self._latest, *times)
         if self._starting:
             last, places = self.last, self.takers.places
             for n, number in enumerate(numbers):
@@ -164,17 +179,17 @@ class Sifting(Log):
         self._low.update(self.takers.large(numbers[begins]))
         may = (place == self.last) & (first[slots] < starts[which])
         slots, which = slots[may], which[may]
-        if self._pairing is None and _CONCERN * len(slots) > count:
+        if self._pairing is None and self._rising is None and _CONCERN * len(slots) > count:
             self._warm(len(slots), count)
             return None
-        notes = np.flatnonzero(places < self.last)
+        notes = np.flatnonzero(places <= (self.last if self._notes_last else self.last - 1))
         mark = self._gone + len(self._rows)
         latest = self._note_all(numbers[notes])
         self._rows += [rows[n] for n in notes.tolist()]
         columns = (self._arrivals, self._ends, self._places, self._numbers)
         for column, values in zip(columns, (arrivals, ends, places, numbers), strict=True):
             column.frombytes(values[notes].tobytes())
-        marks = mark + np.searchsorted(notes, which)
+        marks = mark + np.searchsorted(notes, which, side="right")
         if self._pairing is not None:
             alone = self._pair(slots, which, starts[which], marks, latest, rows, waiting)
             slots, which, marks = slots[alone], which[alone], marks[alone]

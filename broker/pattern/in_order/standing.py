@@ -317,7 +317,8 @@ class Together(Offering):
         """Forget the rows of queries, and what waits with them."""
         to = {event[3] for event in (*self._rows(), *self._future)}
         if self._noted is not None:
-            to.update(event[3] for event in self._noted.events(self._noted.ahead))
+            channels = self._noted.takers.channels
+            to.update(channels[number] for _, _, number, _ in self._noted.ahead)
         undecided: set[int] = set()
         for each in to:
             undecided.update(each.owners if isinstance(each, Channel) else (each,))

@@ -46,12 +46,16 @@ class Takers:
         """By slot the number of the channel that a query has for blocks before the last one; -1 for
         none, and -2 for several, which are in `_several`."""
         self._several: dict[int, list[int]] = {}
+        self.one_last = array("q")
+        """The same for the last one."""
+        self._several_last: dict[int, list[int]] = {}
 
     def join(self, owner: int) -> None:
         """A query comes."""
         self.slot[owner] = len(self.owners)
         self.owners.append(owner)
         self.one_earlier.append(-1)
+        self.one_last.append(-1)
 
     def enter(self, channel: Channel, place: int) -> None:
         """A channel is new, for the block at a place. Some of its queries may have gone."""
@@ -64,18 +68,18 @@ class Takers:
         self.places.append(place)
         self._slots.extend(slots)
         self._starts.append(len(self._slots))
+        one, several = self.one_earlier, self._several
         if place == self._last:
-            return
-        earlier = self.one_earlier
+            one, several = self.one_last, self._several_last
         for slot in slots:
-            known = earlier[slot]
+            known = one[slot]
             if known == -1:
-                earlier[slot] = number
+                one[slot] = number
             elif known == -2:
-                self._several[slot].append(number)
+                several[slot].append(number)
             else:
-                earlier[slot] = -2
-                self._several[slot] = [known, number]
+                one[slot] = -2
+                several[slot] = [known, number]
 
     def slots(self, number: int) -> array[int]:
         """The slots of the queries of a channel."""
@@ -96,6 +100,14 @@ class Takers:
         """The numbers of the channels that a query has for blocks before the last one."""
         known = self.one_earlier[slot]
         return (known,) if known >= 0 else self._several.get(slot, ())
+
+    def all_of(self, slot: int) -> Sequence[int]:
+        """The numbers of the channels that a query has for all blocks."""
+        known = self.one_last[slot]
+        return [
+            *self.earlier(slot),
+            *((known,) if known >= 0 else self._several_last.get(slot, ())),
+        ]
 
     def expanded(self, numbers: Numbers) -> tuple[Numbers, Numbers] | None:
         """The slots of channels by their numbers, and for each slot the place of its channel among
@@ -126,5 +138,6 @@ class Takers:
         self.channels, self.places = [], array("q")
         self._starts, self._slots = array("q", [0]), array("q")
         self.one_earlier, self._several = array("q", [-1] * len(self.owners)), {}
+        self.one_last, self._several_last = array("q", [-1] * len(self.owners)), {}
         for each in old:
             self._add(*each)
