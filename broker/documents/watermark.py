@@ -29,12 +29,20 @@ import threading
 from collections.abc import Callable, Mapping
 
 from broker.model import UNBOUNDED
-from xscl.syntax.durations import format_microseconds
+from xscl.syntax.durations import UNITS, format_microseconds
 
 _TOLERANCE = 60_000_000
 """Microseconds by which a clock may be set right without that being a jump."""
 _BELIEVED = 3_600_000_000
 """Microseconds for which a jump of the clock must last to be believed."""
+
+
+def _about(duration: int) -> str:
+    """A duration in the largest unit that it has, rounded: "69.5 days", "2.1 h", "15.0 s"."""
+    for unit in ("days", "h", "min", "s"):
+        if duration >= UNITS[unit]:
+            return f"{duration / UNITS[unit]:.1f} {unit}"
+    return format_microseconds(duration)
 
 
 class WallClock:
@@ -162,10 +170,7 @@ class Watermark:
         allowed = self.allowed(streams)
         if late <= allowed:
             return None
-        days = late / 86_400_000_000
-        return (
-            f"late: {days:.1f} days behind the newest, and {format_microseconds(allowed)} allowed"
-        )
+        return f"late: {_about(late)} behind the newest, and {format_microseconds(allowed)} allowed"
 
     def touch(self) -> None:
         """Restart the idle time, because documents have come."""

@@ -72,7 +72,7 @@ def test_where_nothing_comes_the_watermark_follows_the_clock_and_windows_close()
     # What is late is late for the clock too.
     running.dated("late", NOON)
     (letter,) = running.engine.letters()
-    assert letter.reason == "late: 0.1 days behind the newest, and 1 h allowed"
+    assert letter.reason == "late: 2.1 h behind the newest, and 1 h allowed"
     assert letter.at == running.now
 
 
@@ -259,3 +259,15 @@ def test_without_a_known_time_the_clock_counts() -> None:
     assert clock.come() >= UNBOUNDED
     clock.correct(HOUR)
     assert clock.come() == HOUR
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [(70 * DAY, "70.0 days"), (90 * MINUTE, "1.5 h"), (15 * SECOND, "15.0 s"), (2, "0.002 ms")],
+)
+def test_how_late_a_document_is_is_told_in_a_unit_that_fits(late: int, told: str) -> None:
+    running = Clocked(lateness=1)
+    running.dated("newest", NOON)
+    running.dated("late", NOON - late)
+    (letter,) = running.engine.letters()
+    assert letter.reason.startswith(f"late: {told} behind the newest")
