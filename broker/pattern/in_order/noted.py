@@ -122,7 +122,7 @@ class Noted(Sifting):
         """Give documents, which are in order, to queries."""
         look, given = self._looking(), len(found)
         if len(came) >= _MANY and self.sifts:
-            looks = self._sifted(came, waiting)
+            looks = self._sifted(came, waiting, gave)
             if looks is not None:
                 for slot, at, row, mark in looks:
                     look(slot, at, row, mark, waiting, gave, found)

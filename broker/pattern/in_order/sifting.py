@@ -155,9 +155,12 @@ class Sifting(Log):
                 self._low.add(number)
         self._append(number, place, arrival, row)
 
-    def _sifted(self, came: Sequence[Came], waiting: Collection[int]) -> Iterator[Look] | None:
+    def _sifted(
+        self, came: Sequence[Came], waiting: Collection[int], gave: Collection[int]
+    ) -> Iterator[Look] | None:
         """Note documents, which are in order, and have those paired that can be. Returns which
-        others concern a query; None, and nothing happens, if they are many."""
+        others concern a query; None, and nothing happens, if they are many. Something may wait for
+        those queries in `waiting`, and for those that something was given to before."""
         count = len(came)
         times, at, of, rows = zip(*came, strict=True)
         arrivals, numbers = np.array(at), np.array(of)
@@ -191,7 +194,8 @@ class Sifting(Log):
             column.frombytes(values[notes].tobytes())
         marks = mark + np.searchsorted(notes, which, side="right")
         if self._pairing is not None:
-            alone = self._pair(slots, which, starts[which], marks, latest, rows, waiting)
+            waits = [waiting, gave]
+            alone = self._pair(slots, which, starts[which], marks, latest, rows, waits)
             slots, which, marks = slots[alone], which[alone], marks[alone]
         looks = (slots.tolist(), arrivals[which].tolist(), [rows[n] for n in which.tolist()])
         return zip(*looks, marks.tolist(), strict=True)
@@ -204,7 +208,7 @@ class Sifting(Log):
         marks: Numbers,
         latest: tuple[Numbers, Numbers],
         rows: Sequence[Row],
-        waiting: Collection[int],
+        waits: Sequence[Collection[int]],
     ) -> Mask:
         """Find the matches of queries, by their slots, to which documents come, which start then,
         with what was noted before marks; for `latest` see `_heads_at`. Returns which of them have
@@ -214,7 +218,7 @@ class Sifting(Log):
         assert self._kept is not None
         first, owners = np.frombuffer(self._first, np.int64), self.takers.owners
         for slot in {*slots[first[slots] == -FOR_EVER].tolist()}:
-            if owners[slot] not in waiting:
+            if not any(owners[slot] in each for each in waits):
                 self._wait(slot, max(self._had[slot], self._gone))
         if self._from:
             had_all = [slot for slot in slots.tolist() if owners[slot] in self._from]
