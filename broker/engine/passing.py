@@ -24,6 +24,8 @@ class Passing:
         self._search = search
         self._expired_at = 0
         """The number of the next document when documents expired last after a batch."""
+        self._due = False
+        """Whether documents are to expire once the tables lack little."""
 
     def advance(self) -> None:
         """Store the batch's progress, and expire documents from time to time."""
@@ -32,6 +34,9 @@ class Passing:
         parts.standings.end()
         parts.batches_applied += 1
         if parts.batches_applied % parts.expiry_every == 0 and self._expiry_pays():
+            self._due = True
+        if self._due and parts.store.is_near:
+            self._due = False
             self.expire()
 
     def _expiry_pays(self) -> bool:

@@ -28,6 +28,8 @@ _MANY_BYTES = 4 << 20
 """How many transactions wait, and how many bytes of them, when they are brought to the tables."""
 _BESIDE = 4
 """By what the first is divided where a thread brings them: it is nobody's time, and short."""
+_FEW = 8
+"""So many take hardly longer to bring there than one."""
 _MOST = 8
 """How many times as many may wait while others are being brought there."""
 _FEW_BYTES = 512 << 10
@@ -64,6 +66,11 @@ class Behind:
     def waits(self) -> bool:
         """Whether the tables lack anything."""
         return bool(self._waiting or self._moving) or self._doubtful
+
+    @property
+    def few(self) -> bool:
+        """Whether the tables lack few transactions, or none."""
+        return len(self._waiting) + len(self._moving) <= _FEW
 
     @property
     def oldest(self) -> int:

@@ -70,6 +70,14 @@ class Transactions(Statements):
         if self._inside and not self._begun:
             self._begin()
 
+    @property
+    def is_near(self) -> bool:
+        """Whether the tables lack little, so that who takes the connection waits for little. It is
+        so again soon where a thread brings what waits; without one it counts as so."""
+        if self.behind is None or not self.in_background or self._failed:
+            return True
+        return not self._busy and self.behind.few
+
     def catch_up(self) -> None:
         """Bring into the tables what they lack, so that who takes the connection next waits for
         little; from any thread, beside transactions."""

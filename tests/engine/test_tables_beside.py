@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from broker import Broker, Document
 from broker.state.statements import Statements
 from broker.state.store import Store
 from tests.engine.test_journaled_store import copied, insert, kept, unread
@@ -304,3 +305,27 @@ def test_a_copy_is_made_behind_the_thread(tmp_path: Path, gate: Gate) -> None:
     again = Store(tmp_path / "copy")
     assert kept(again) == [*range(MANY + 2)]
     again.close()
+
+
+def test_documents_expire_when_the_thread_has_brought_what_waits(
+    tmp_path: Path, gate: Gate
+) -> None:
+    """A batch does not wait for it."""
+    with Broker(tmp_path / "state", lateness=0.0) as broker:
+        engine = broker.engine
+        engine.store.in_background = True
+        engine.expiry_every = 5 * MANY
+        broker.subscribe("q: S/a->x FOLLOWED BY {x = y, 1 s} S/a->y")
+        at = count(step=10)
+
+        def batch() -> int:
+            n = next(at)
+            broker.process([Document(str(n), timestamp=float(n), xml="<a>1</a>")])
+            return engine.retention.horizon
+
+        begun = [batch() for _ in range(4 * MANY + 3)][-1]
+        gate.reach()
+        assert {batch() for _ in range(2 * MANY)} == {begun}
+        gate.opened.set()
+        until(lambda: engine.store.is_near)
+        assert batch() > begun
