@@ -186,7 +186,8 @@ class Noted(Sifting):
             return
         number, had = self.takers.one_earlier[slot], self._had[slot]
         some = number == -2 or (number >= 0 and self._heads[number] >= had) or self._notes_last
-        if some and (noted := self._left(slot, self._since(had, event[0]))):
+        since = max(had, self._gone) if self._notes_last else self._since(had, event[0])
+        if some and (noted := self._left(slot, since)):
             self._give(owner, slot, noted, found)
         self._first[slot] = -FOR_EVER
 
@@ -298,8 +299,12 @@ class Noted(Sifting):
             began = may
         if began is not ANY and not self._has_begun(takers.one_earlier[slot], began):
             return
-        noted = self._not_had(slot, self._since(self._had[slot], row.start), mark)
-        self._give(takers.owners[slot], slot, noted, found)
+        owner, had = takers.owners[slot], max(self._had[slot], self._gone)
+        if owner not in waiting and owner not in gave:
+            had = self._since(had, row.start)
+        # What waits may have ended with a document that is too old for what begins.
+        self._give(owner, slot, self._not_had(slot, had, mark), found)
+        gave.add(owner)
 
     def _completes(self, at: int) -> Began | None:
         """What the document at a position may complete."""
