@@ -7,14 +7,12 @@ from random import Random
 
 import pytest
 
-from broker.pattern.in_order import noted, shared, sifting, takers
+from broker.pattern.in_order import noted, shared, takers
 from broker.pattern.in_order.ahead import Ahead
 from broker.pattern.in_order.channels import Channel
-from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.in_order.takers import Numbers
 from broker.pattern.instances import Row
-from tests.in_order.test_noted import PREFIXES, TEXTS, Offer, offers, together
+from tests.in_order.test_noted import PREFIXES, TEXTS, Offer, offers, sifting_all, together
 from tests.seeds import seeds
 
 _US = 1_000_000
@@ -123,16 +121,7 @@ def test_what_comes_late_changes_no_match(
         # What is decided when it starts waits for what ends before.
         one_by_one = matches(text, seed, in_order, 2 * _US, values)
     assert one_by_one or text == PREFIXES["four"]  # of which there are few
-    sifted = []
-    note_all = Noted._note_all
-
-    def noting(self: Noted, numbers: Numbers) -> tuple[Numbers, Numbers]:
-        sifted.append(len(numbers))
-        return note_all(self, numbers)
-
-    monkeypatch.setattr(Noted, "_note_all", noting)
-    monkeypatch.setattr(sifting, "_CONCERN", 0)
-    monkeypatch.setattr(sifting, "_HEAT", 0)
+    sifted = sifting_all(monkeypatch)
     monkeypatch.setattr(takers, "_STALE", -(10**9))
     monkeypatch.setattr(noted, "MOST", (2_000, 100, 49)[seed % 3])
     delays = [random.choice((0, 0, random.randrange(_LATENESS - 2 * _US))) for _ in in_order]

@@ -111,6 +111,22 @@ def matches(text: str, seed: int) -> list[object]:
     return found
 
 
+def sifting_all(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """All that comes is sifted, however much of it is given to queries; how much is noted at a
+    time."""
+    sifted: list[int] = []
+    note_all = Noted._note_all
+
+    def noting(self: Noted, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        sifted.append(len(numbers))
+        return note_all(self, numbers)
+
+    monkeypatch.setattr(Noted, "_note_all", noting)
+    monkeypatch.setattr(sifting, "_CONCERN", 0)
+    monkeypatch.setattr(sifting, "_HEAT", 0)
+    return sifted
+
+
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_sifted_loses_no_match(
@@ -121,16 +137,7 @@ def test_what_is_sifted_loses_no_match(
         one_by_one = matches(text, seed)
     assert one_by_one
     assert matches(text, seed) == one_by_one
-    sifted = []
-    note_all = Noted._note_all
-
-    def noting(self: Noted, numbers: Numbers) -> tuple[Numbers, Numbers]:
-        sifted.append(len(numbers))
-        return note_all(self, numbers)
-
-    monkeypatch.setattr(Noted, "_note_all", noting)
-    monkeypatch.setattr(sifting, "_CONCERN", 0)
-    monkeypatch.setattr(sifting, "_HEAT", 0)
+    sifted = sifting_all(monkeypatch)
     assert matches(text, seed) == one_by_one
     assert sum(sifted) > 100
 
