@@ -12,7 +12,7 @@ from broker.pattern.in_order.ahead import Ahead
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Row
-from tests.in_order.test_noted import PREFIXES, TEXTS, Offer, offers, sifting_all, together
+from tests.in_order.test_noted import PREFIXES, TEXTS, Offer, offers, row, sifting_all, together
 from tests.seeds import seeds
 
 _US = 1_000_000
@@ -128,3 +128,16 @@ def test_what_comes_late_changes_no_match(
     late = sorted(range(len(in_order)), key=lambda n: in_order[n][2].end + delays[n])
     assert matches(text, seed, [in_order[n] for n in late], _LATENESS, values) == one_by_one
     assert sifted or values < 200  # where most of what comes is given to queries, none is
+
+
+def test_rows_of_a_query_that_has_gone_are_dropped_though_some_time_passes_before() -> None:
+    """No channel says any more that they were its."""
+    standing = together("S/q->a FOLLOWED BY NOT S/q[./s = 'C'] WITHIN 50 s")
+    for owner in range(2):
+        standing.join(owner, 0)
+    first, *_ = sorted(standing.shared.readers)
+    for owner in range(2):
+        standing.offer(Channel([owner]), first, row(standing, first, 1, 1, 1, 0))
+    standing.leave(0)
+    standing.expire(0)
+    assert sorted(standing.advance(60 * _US)) == [1]

@@ -358,7 +358,8 @@ class Together(Offering):
             if self._keeping is not None:
                 self._keeping.expire(watermark)
             if self._gone:
-                since = min([event[1] for event in self._future], default=FOR_EVER)
+                undecided = chain(self._arrived, self._future)
+                since = min([event[1] for event in undecided], default=FOR_EVER)
                 self._gone = {owner: at for owner, at in self._gone.items() if at >= since}
         return noted is not None and noted.takers.version != version
 
