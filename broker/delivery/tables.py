@@ -239,6 +239,18 @@ class Database:
         # It can be begun anew only if the file has all of it.
         self.maintain(_INTO_FILE)
 
+    def truncate(self) -> None:
+        """Write the write-ahead log into the file, and make it empty, if there is no reader. Raises
+        MailboxError."""
+        self.checkpoint()  # so that nobody waits for what follows
+        self._rest()  # the thread may be one, and only one at a time writes into the file
+        self.maintain("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _rest(self) -> None:
+        """Wait for the thread."""
+        if self._checkpoint is not None:
+            wait([self._checkpoint])
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees what is committed, for one thread at a time."""
@@ -298,8 +310,7 @@ class Database:
             self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
 
     def close(self) -> None:
-        if self._checkpoint is not None:
-            wait([self._checkpoint])
+        self._rest()
         with self.lock:
             self._closed = True
             while not self._readers.empty():

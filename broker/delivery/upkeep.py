@@ -35,8 +35,7 @@ def compact(db: Database) -> int:
         if left >= free:
             break
         given += (free - left) * size
-    db.checkpoint()  # so that nobody waits for the next one
-    db.maintain("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.truncate()
     return given
 
 
