@@ -325,7 +325,7 @@ def test_documents_expire_when_the_thread_has_brought_what_waits(
 
         begun = [batch() for _ in range(4 * MANY + 3)][-1]
         gate.reach()
-        assert {batch() for _ in range(2 * MANY)} == {begun}
+        assert {batch() for _ in range(MANY)} == {begun}
         gate.opened.set()
         until(lambda: engine.store.is_near)
         assert batch() > begun
