@@ -143,6 +143,9 @@ class Database:
         self._written = 0
         """The changes that had been made when its log was last written into the file."""
         self._checkpoint: Future[None] | None = None
+        self._into_file = threading.Lock()
+        """Held while the log is written into the file: where two do it at once, the second one does
+        nothing."""
         self.commits = 0
         """How many transactions the file has; it is stored with each."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -234,22 +237,18 @@ class Database:
     def checkpoint(self) -> None:
         """Write the write-ahead log into the file while others write; where nobody reads an older
         state, it is begun anew then. Raises MailboxError."""
-        with self.reading() as db:
-            db.execute(_INTO_FILE).fetchall()
-        # It can be begun anew only if the file has all of it.
-        self.maintain(_INTO_FILE)
+        with self._into_file:
+            with self.reading() as db:
+                db.execute(_INTO_FILE).fetchall()
+            # It can be begun anew only if the file has all of it.
+            self.maintain(_INTO_FILE)
 
     def truncate(self) -> None:
         """Write the write-ahead log into the file, and make it empty, if there is no reader. Raises
         MailboxError."""
         self.checkpoint()  # so that nobody waits for what follows
-        self._rest()  # the thread may be one, and only one at a time writes into the file
-        self.maintain("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def _rest(self) -> None:
-        """Wait for the thread."""
-        if self._checkpoint is not None:
-            wait([self._checkpoint])
+        with self._into_file:
+            self.maintain("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -310,7 +309,8 @@ class Database:
             self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
 
     def close(self) -> None:
-        self._rest()
+        if self._checkpoint is not None:
+            wait([self._checkpoint])
         with self.lock:
             self._closed = True
             while not self._readers.empty():
