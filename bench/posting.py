@@ -191,6 +191,10 @@ def service(directory: Path, *options: str) -> Iterator[Server]:
         server.close()
 
 
+_RATE = 20_000
+"""Documents a second that no server matches here."""
+
+
 # -- the client ----------------------------------------------------------------------------------
 
 
@@ -237,9 +241,10 @@ def ask(server: Server, method: str, path: str, body: bytes = b"", kind: str = "
 
 
 def caught_up(server: Server) -> None:
-    """Wait until all that was accepted is matched."""
-    while ask(server, "GET", "/v1/status")["intake"]["backlog"]:
-        time.sleep(0.05)
+    """Wait until all that was accepted is matched. The status is asked for more often towards the
+    end: an answer takes the server as long as dozens of lines."""
+    while backlog := ask(server, "GET", "/v1/status")["intake"]["backlog"]:
+        time.sleep(max(0.02, backlog / _RATE))
 
 
 def send_all(kept: Kept, requests: Sequence[bytes]) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,11 @@ def read_rows(where: Where, start_seq: int, end_seq: int) -> Iterator[DocumentRo
                 (start_seq,),
             )
             end = min(begin, end_seq)
-            for seq, count, *columns in cursor:
-                if seq - count >= end:
-                    break
-                yield from _wanted(_row(seq, columns), count, where, start_seq, end_seq)
+            with closing(cursor):
+                for seq, count, *columns in cursor:
+                    if seq - count >= end:
+                        break
+                    yield from _wanted(_row(seq, columns), count, where, start_seq, end_seq)
         for seq, values, _ in newer:
             if seq - values[-2] >= end_seq:
                 break
@@ -211,14 +212,17 @@ def reading(where: Where) -> Iterator[sqlite3.Connection | None]:
     reader = where if isinstance(where, Reader) else Reader(where)
     try:
         db = reader.take()
+        sound = True  # also when whoever reads has enough
         try:
             yield db
-        except BaseException:
-            if db is not None:
-                db.close()
+        except Exception:
+            sound = False
             raise
-        if db is not None:
-            reader.put(db)
+        finally:
+            if db is not None and sound:
+                reader.put(db)
+            elif db is not None:
+                db.close()
     except sqlite3.Error as error:
         raise row_log.problem(reader.path, error) from error
     finally:

@@ -321,7 +321,7 @@ class Service:
         # in the mailbox.
         position = core.position
         last = core.spool.last_seq()
-        engine, suspended, at = self._engine_figures.read(now)
+        engine, suspended, at = self._engine_figures.read(now, last > position)
         oldest = None
         if last > position:
             with suppress(SpoolError):  # the pipeline then fails too, and reports it

@@ -16,20 +16,28 @@ from broker.state.store import DatabaseError, StateError
 _GLANCE = 0.5
 """The longest time in seconds that figures wait for the engine."""
 
+_FRESH = 1_000_000
+"""Microseconds for which figures are told again while documents wait: to count anew holds up the
+next batch."""
+
 _SHOWN = 100
 """The largest number of suspended subscriptions that figures name."""
 
 
 class EngineFigures:
-    """The figures of the engine, the last ones while it is busy."""
+    """The figures of the engine, the last ones while it is busy. May be used from several
+    threads."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._last: tuple[Figures | None, tuple[str, ...], int] = (None, (), 0)
 
-    def read(self, now: int) -> tuple[Figures | None, tuple[str, ...], int]:
-        """The figures, the ids of suspended subscriptions, and when they were read."""
-        core = self._core
+    def read(self, now: int, waits: bool) -> tuple[Figures | None, tuple[str, ...], int]:
+        """The figures, the ids of suspended subscriptions, and when they were read: while documents
+        wait (`waits`), at most once a second."""
+        core, last = self._core, self._last
+        if waits and last[0] is not None and 0 <= now - last[2] < _FRESH:
+            return last
         # The pipeline reopens a broken database and reports its failure.
         with suppress(DatabaseError):
             core.engine.store.catch_up()  # while batches go on

@@ -7,12 +7,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from feeds.row_reader import Reader
 from feeds.rows import DOCUMENTS, DocumentRow, to_batch
 from feeds.seen import FORGET_AFTER
 from feeds.spool import (
@@ -138,6 +140,27 @@ def test_reading_from_elsewhere(spool: Spool) -> None:
     code = "import sys; from feeds.spool import *; print(sum(1 for _ in read_rows(sys.argv[1], 0, 99)))"
     out = subprocess.check_output([sys.executable, "-c", code, str(spool.path)], cwd=ROOT)
     assert out == b"9\n"
+
+
+def test_who_stops_reading_keeps_the_connection_and_holds_up_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "spool.sqlite"
+    with Spool(path) as spool:
+        spool.publish([posted(str(n)) for n in range(200)])
+        own = Reader(path)
+        db = own.take()
+        assert db is not None
+        own.put(db)
+        for row in read_rows(own, 0, 300):
+            assert row.seq == 1
+            break
+        spool.publish([posted("200")])
+        # All of the log can go into the file, since nobody reads an older state of it.
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
+        assert [row.seq for row in read_rows(own, 199, 300)] == [200, 201]
+        assert own.take() is db
+        own.close()
+        db.close()
 
 
 def test_numbers_never_come_twice(spool: Spool) -> None:

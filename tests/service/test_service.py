@@ -15,6 +15,7 @@ from broker.service.core.answers import ChannelSpec, Posted
 from broker.service.core.errors import Draining, Invalid, NotFound, Starting
 from broker.service.health import STALLED, reasons
 from broker.service.service import Service
+from broker.service.status import EngineFigures
 from broker.state.store import StateError
 from tests.feeds.data import rss
 from tests.feeds.site import Site
@@ -99,6 +100,28 @@ def test_what_is_accepted_while_it_stops_is_matched_later(tmp_path: Path) -> Non
         applied(service, max(accepted))
         assert sorted(accepted) == list(range(1, len(accepted) + 1))
         assert len(found(service, "orders")) == len(accepted)
+
+
+def test_while_documents_wait_the_engine_is_asked_for_figures_once_a_second(
+    service: Service,
+) -> None:
+    figures, at = EngineFigures(service.core), service.core.now()
+
+    def subscriptions(later: int, waits: bool) -> int:
+        counted, _, _ = figures.read(at + later, waits)
+        assert counted is not None
+        return counted.subscriptions
+
+    assert subscriptions(0, waits=True) == 0
+    service.subscriptions.subscribe(ORDERS)
+    assert subscriptions(999_999, waits=True) == 0
+    assert subscriptions(1_000_000, waits=True) == 1
+    service.subscriptions.subscribe(PAIR)
+    assert subscriptions(1_000_001, waits=True) == 1
+    assert subscriptions(1_000_002, waits=False) == 2
+    service.subscriptions.drop("pair")
+    # A clock that was set back does not keep them.
+    assert subscriptions(0, waits=True) == 1
 
 
 def test_figures_wait_for_nobody(service: Service) -> None:
