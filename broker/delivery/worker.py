@@ -98,6 +98,11 @@ class DeliveryWorker:
         self._thread = None
         return self._finished and not thread.is_alive()
 
+    @property
+    def has_channels(self) -> bool:
+        """Whether there is any channel to deliver through."""
+        return bool(self._runners)
+
     def poke(self) -> None:
         """Check the clock at once, after a test has set it."""
         self._wake_from_any_thread(None)

@@ -96,6 +96,8 @@ class Service:
         self.state: Path = settings.state
         self.clock = clock
         self.metrics = Metrics()
+        self.awaiting: list[Callable[[], bool]] = []
+        """Each says whether a client waits for matches."""
         self.started = 0
         self.token = ""
         self._phase: State = "starting"
@@ -162,12 +164,16 @@ class Service:
     def _pipeline(self, core: Core) -> Pipeline:
         settings = self.settings.pipeline
         ahead = Ahead(core.engine, min(settings.processes, cores()) > 1, memory=core.memory // 2)
-        local = LocalPipeline(core, settings.batch, ahead=ahead)
+        local = LocalPipeline(core, settings.batch, ahead=ahead, awaited=self.is_awaited)
         if settings.kind == "local":
             return local
         from broker.service.pipeline.spark import SparkPipeline
 
         return SparkPipeline(core, settings.batch, settings.master, local)
+
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for matches: a client, or a channel that delivers them."""
+        return self._worker.has_channels or any(each() for each in self.awaiting)
 
     def drain(self) -> None:
         """Accept no more documents. Accepted ones are still matched and delivered."""

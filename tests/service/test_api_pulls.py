@@ -15,6 +15,9 @@ import pytest
 from broker.delivery import log
 from broker.service.api.match_pages import Page, Wanted, read
 from broker.service.api.newest import Newest
+from broker.service.api.waiting import Waiting
+from broker.service.core.answers import ChannelSpec
+from broker.service.pipeline.local import APART, APART_UNAWAITED, LocalPipeline
 from tests.delivery.support import match, open_mailbox
 from tests.service.api_harness import PAIR, Running, serving
 from tests.service.test_api_connections import connection
@@ -224,3 +227,41 @@ def test_pages_are_those_of_the_log(tmp_path: Path, seed: int) -> None:
                     held += bool(page.lines)
                     assert page == read(mailbox, Wanted(None, after), limit)
         assert held
+
+
+# -- what the pipeline knows of them -----------------------------------------------------------
+
+
+def test_batches_follow_each_other_sooner_while_somebody_waits(running: Running) -> None:
+    service = running.service
+    pipeline = LocalPipeline(service.core, 10, awaited=service.is_awaited)
+    assert not service.is_awaited()
+    assert pipeline.apart == APART_UNAWAITED
+    with waiting(running, "after=0&wait=60"):
+        assert service.is_awaited()
+        assert pipeline.apart == APART
+    until(lambda: len(running.api.waiting) == 0)
+
+
+def test_a_channel_waits_all_the_time(running: Running, tmp_path: Path) -> None:
+    service = running.service
+    service.subscriptions.subscribe(PAIR)
+    service.channels.put(ChannelSpec("pull", "pulled"), "pair")
+    assert not service.is_awaited()
+    to = {"path": str(tmp_path / "matches.jsonl"), "format": "jsonl"}
+    service.channels.put(ChannelSpec("file", "written", settings=to), "pair")
+    until(service.is_awaited)
+    service.channels.drop("written")
+    until(lambda: not service.is_awaited())
+
+
+def test_who_has_waited_is_expected_to_wait_again() -> None:
+    now = 100.0
+    waiting = Waiting(lambda: now)
+    assert not waiting.is_awaited()
+    with waiting.watch(None), waiting.watch(["pair"]):
+        assert waiting.is_awaited()
+    now += 4.9
+    assert waiting.is_awaited()
+    now += 0.1
+    assert not waiting.is_awaited()

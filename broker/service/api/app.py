@@ -155,6 +155,7 @@ class Api:
         )
         service.metrics.read_from(service.figures, self.waiting.__len__)
         app = Direct(_application(context), context, documents.router.routes)
+        service.awaiting.append(self.waiting.is_awaited)
         service.access.on_end = self.waiting.wake
         self.rules = rules
         self.together = together

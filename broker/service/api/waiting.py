@@ -9,11 +9,15 @@ In: notifications of the mailbox. Out: `Watch.news` returns.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from starlette.requests import Request
+
+_AGAIN = 5.0
+"""Seconds within which a client that has waited is expected to wait again."""
 
 
 class Mailbox(Protocol):
@@ -61,9 +65,13 @@ class Watch:
 
 
 class Waiting:
-    """The watches of all clients. All methods but `drain` are for the event loop's thread."""
+    """The watches of all clients. What does not say that it may be called from any thread is for
+    the event loop's. `steady` gives seconds of a monotonic clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+        self._steady = steady
+        self._last = float("-inf")
+        """When the last client has stopped to wait."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: Callable[[], None] | None = None
         self._watches: dict[str | None, set[Waiter]] = {}
@@ -94,6 +102,10 @@ class Waiting:
         """The number of clients that wait."""
         return self._count
 
+    def is_awaited(self) -> bool:
+        """Whether a client waits, or did a moment ago. May be called from any thread."""
+        return self._count > 0 or self._steady() < self._last + _AGAIN
+
     @contextmanager
     def watch(
         self,
@@ -122,6 +134,7 @@ class Waiting:
     def remove(self, waiter: Waiter, keys: Iterable[str | None] = (None,)) -> None:
         """Wake a client no more that was added with these keys."""
         self._count -= 1
+        self._last = self._steady()
         for key in keys:
             self._watches[key].discard(waiter)
             if not self._watches[key]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from broker.documents.ahead import WORTH, Ahead
@@ -29,9 +29,12 @@ _BYTES = 16 << 20
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
 
-_APART = 0.010
+APART = 0.010
 """Seconds from the begin of a batch of few documents to that of the next, which then has what came
 meanwhile: a batch costs as much by itself as twenty documents."""
+
+APART_UNAWAITED = 0.050
+"""The same while nobody waits for matches."""
 
 _POISONS = 20
 """If the engine fails at this many documents in a row, it is the engine that is at fault."""
@@ -46,9 +49,15 @@ class LocalPipeline:
     documents wait, stage 1 of the next batch is done `ahead`."""
 
     def __init__(
-        self, core: Core, size: int, look: float = _LOOK, ahead: Ahead | None = None
+        self,
+        core: Core,
+        size: int,
+        look: float = _LOOK,
+        ahead: Ahead | None = None,
+        awaited: Callable[[], bool] = lambda: True,
     ) -> None:
         self._look = look
+        self._awaited = awaited
         self._core = core
         self._size = self._most = size
         self._poisons = 0
@@ -67,7 +76,7 @@ class LocalPipeline:
                 begun = time.monotonic()
                 if self.step(watch):
                     if self._last < WORTH:
-                        stop.wait(max(0.0, begun + _APART - time.monotonic()))
+                        stop.wait(max(0.0, begun + self.apart - time.monotonic()))
                 else:
                     watch.well()
                     # If `stop` was set before `clear`, `news` will not be set again.
@@ -75,6 +84,11 @@ class LocalPipeline:
                         core.news.wait(self._look)
         finally:
             self.ahead.close()
+
+    @property
+    def apart(self) -> float:
+        """Seconds from the begin of a batch of few documents to that of the next."""
+        return APART if self._awaited() else APART_UNAWAITED
 
     def step(self, watch: Watch) -> bool:
         """Match the next batch; returns whether there was one."""
