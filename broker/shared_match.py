@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, overload
 
 from broker.model import Blocks, DocumentRef, Match, compact_json, iso_time, nested_tuples
-from broker.text.markup import element
+from broker.text.markup import quote
 
 ID = 16
 """Bytes of a packed id."""
@@ -51,10 +51,20 @@ class Shared(Protocol):
         ...
 
 
+BEGUN, ENDED = "<result query=", "</result>"
+"""How a result begins, before the name of its query in quotation marks, and how it ends."""
+
+
+def timed(start: str, end: str, content: object) -> str:
+    """What stands behind that name, before the `content` if there is any; the times are as
+    `iso_time` writes them."""
+    return f' start="{start}" end="{end}"{">" if content else "/>"}'
+
+
 def result_of(query: str, start_us: int, end_us: int, content: str) -> str:
     """The result of a match that wraps this content."""
-    times = (("start", iso_time(start_us)), ("end", iso_time(end_us)))
-    return element("result", (("query", query), *times), content)
+    times = timed(iso_time(start_us), iso_time(end_us), content)
+    return f"{BEGUN}{quote(query)}{times}{content}{ENDED if content else ''}"
 
 
 class Whole:

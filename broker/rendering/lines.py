@@ -12,12 +12,11 @@ from functools import lru_cache
 from broker.model import iso_time
 from broker.rendering.content import Content
 from broker.rendering.rendering import Rendering
-from broker.shared_match import SharedMatch, result_of
+from broker.shared_match import BEGUN, ENDED, SharedMatch, timed
 from broker.text.json_text import inside, to_json
 from broker.text.markup import quote
 
-_CONTENT = "\0"
-"""Stands for the content of a result, which is XML, and so has no such character."""
+_BEGUN, _ENDED = inside(BEGUN), inside(ENDED) + b'"'
 
 _COMMON = (
     b',"stream":%b,"start":"%b","end":"%b","documents":[%b],%b"values":%b,"joined":%b,"result":"%b'
@@ -34,25 +33,23 @@ def match_lines(match: SharedMatch) -> Iterator[tuple[bytes, ...]]:
         return
     contents, places = shared.contents, shared.places
     copies = b"".join([contents[place].inside(node, item) for place, node, item in places.pieces])
-    made = result_of("", match.start_us, match.end_us, _CONTENT if copies else "")
-    begun, _, rest = made.partition('""')
-    before, _, behind = rest.partition(_CONTENT)
+    start, end = iso_time(match.start_us), iso_time(match.end_us)
     documents = map(Content.reference, contents, shared.said)
     common = _COMMON % (
         b"null" if match.stream is None else to_json(match.stream),
-        iso_time(match.start_us).encode(),
-        iso_time(match.end_us).encode(),
+        start.encode(),
+        end.encode(),
         b",".join(documents),
         b"" if places.blocks is None else b'"blocks":%b,' % places.blocks_json.encode(),
         to_json(shared.derive_values()),
         places.joined_json,
-        inside(begun),
+        _BEGUN,
     )
-    start, end = inside(before), inside(behind) + b'"'
+    before, behind = inside(timed(start, end, copies)), _ENDED if copies else b'"'
     for place, query in enumerate(match.queries):
         name, quoted = _written(query)
         identity = b'"id":"%b","query":%b' % (match.id(place).encode(), name)
-        yield identity, common, quoted, start, copies, end
+        yield identity, common, quoted, before, copies, behind
 
 
 @lru_cache(maxsize=10_000)

@@ -15,7 +15,7 @@ from broker.service.core.answers import Accepted, Posted
 from broker.service.core.core import Core
 from broker.service.core.errors import Busy, DiskFailed, DiskFull, Draining, Invalid, TooLarge
 from broker.sources.documents import json_object, microseconds
-from broker.state.disk import free
+from broker.state.disk import Room
 from broker.state.relations import MatchRelations
 from feeds.packs import place_of
 from feeds.rows import DocumentRow
@@ -47,6 +47,7 @@ class Intake:
         self.open = True
         self._rate = rate
         self._settings = core.settings.intake
+        self._room = Room(core.state)
 
     def publish(self, stream: str, documents: Sequence[Posted], owner: str = "") -> Accepted:
         """Accept documents of a stream, all or none; they are on disk when it returns. `owner` is
@@ -75,7 +76,7 @@ class Intake:
         """Accept rows, like `publish`."""
         if not self.open:
             raise Draining("the service is stopping")
-        self._check_room()
+        self._check_room(sum([len(row.xml) for row in rows]))
         try:
             numbers = self.core.spool.publish(rows)
         except UnicodeEncodeError:
@@ -104,8 +105,8 @@ class Intake:
             return False
         return self.open
 
-    def _check_room(self) -> None:
-        """Raises Busy if the backlog is full, DiskFull if the disk is."""
+    def _check_room(self, size: int = 0) -> None:
+        """Raises Busy if the backlog is full, DiskFull if the disk has no room for `size` bytes."""
         backlog, most = self.core.backlog(), self._settings.max_backlog
         if backlog >= most:
             wait = (backlog - most * 0.9) / max(self._rate(), 1e-9)
@@ -113,7 +114,7 @@ class Intake:
                 f"{backlog:,} documents wait to be matched, {most:,} at most",
                 min(max(wait, _SHORTEST), _LONGEST),
             )
-        available = free(self.core.state)
+        available = self._room.left(size)
         if available < self._settings.min_free:
             raise DiskFull(f"{available >> 20:,} MiB are free on the disk: too few to accept more")
 

@@ -41,6 +41,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+_SECONDS = 11
+"""Digits of a number of seconds that the calendar holds, whatever they are."""
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _PREFIX = re.compile(r"[\w.-]+:(?!:)(?=[\w*])")
 _DECLARATION = re.compile(r"\ufeff?(<\?xml\s[^>]*\?>)?")
@@ -87,6 +89,8 @@ def microseconds(value: object) -> int | None:
     years 1 to 9999 does not hold is None.
     """
     if isinstance(value, str):
+        if len(value) <= _SECONDS and value.isascii() and value.isdigit():
+            return int(value) * 1_000_000
         value = float(value) if _NUMBER.fullmatch(value.strip()) else date(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

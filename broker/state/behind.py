@@ -7,7 +7,6 @@ read, or when they are many. So whoever reads a table sees all that was committe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from threading import Lock, RLock
 
 import pyarrow as pa
@@ -84,30 +83,30 @@ class Behind:
             self._oldest = min(self._oldest, oldest(record.inserts))
         self._looked = len(self._waiting)
 
-    def takes(self, inserts: Inserts, by_thread: bool = False) -> bool:
-        """Whether a transaction that does nothing but insert these rows can be committed here; one
-        of many rows only where a thread brings them into the tables."""
+    def takes(self, size: int, by_thread: bool = False) -> bool:
+        """Whether a transaction that does nothing but insert rows of so many bytes can be committed
+        here; one of many rows only where a thread brings them into the tables."""
         if self._doubtful:
             return False
-        size = _bytes(inserts)
         return size <= _FEW_BYTES or (by_thread and self._bytes + size <= _MOST * _MANY_BYTES)
 
-    def many(self, inserts: Inserts) -> bool:
-        """Whether those that wait are to be brought into the tables before these are committed."""
-        return self._beyond(inserts, self._many, _MANY_BYTES)
+    def many(self, size: int) -> bool:
+        """Whether those that wait are to be brought into the tables before one of so many bytes is
+        committed."""
+        return self._beyond(size, self._many, _MANY_BYTES)
 
-    def too_many(self, inserts: Inserts) -> bool:
-        """Whether these have to wait for it."""
-        return self._beyond(inserts, _MOST * _MANY, _MOST * _MANY_BYTES)
+    def too_many(self, size: int) -> bool:
+        """Whether it has to wait for that."""
+        return self._beyond(size, _MOST * _MANY, _MOST * _MANY_BYTES)
 
-    def _beyond(self, inserts: Inserts, most: int, most_bytes: int) -> bool:
+    def _beyond(self, size: int, most: int, most_bytes: int) -> bool:
         return len(self._waiting) >= most or (
-            bool(self._waiting) and self._bytes + _bytes(inserts) > most_bytes
+            bool(self._waiting) and self._bytes + size > most_bytes
         )
 
-    def commit(self, inserts: Inserts) -> None:
-        """Commit a transaction by a record. Raises OSError: it has not happened then."""
-        size = _bytes(inserts)
+    def commit(self, inserts: Inserts, size: int) -> None:
+        """Commit a transaction by a record; its rows have so many bytes. Raises OSError: it has not
+        happened then."""
         with self._lock:
             record = Record(self.number + 1, inserts)
             self.number = record.number
@@ -153,7 +152,7 @@ class Behind:
         with self._lock:
             self._waiting = self._moving + self._waiting
             self._moving = []
-            self._bytes = sum([_bytes(record.inserts) for record in self._waiting])
+            self._bytes = sum([bytes_of(record.inserts) for record in self._waiting])
             self._looked, self._oldest, self._oldest_moving = 0, UNBOUNDED, UNBOUNDED
             self.journal.restore()
 
@@ -169,6 +168,7 @@ def oldest(inserts: Inserts) -> int:
     return min(found, default=UNBOUNDED)
 
 
-def _bytes(inserts: Sequence[tuple[str, Rows]]) -> int:
+def bytes_of(inserts: Inserts) -> int:
+    """The bytes of the buffers of rows."""
     # What of them is used would take thirty times as long to find out.
     return sum([int(rows.get_total_buffer_size()) for _, rows in inserts])

@@ -23,7 +23,7 @@ from typing import Any
 
 import duckdb
 
-from broker.state.behind import PROGRESS, Behind, numbered, oldest
+from broker.state.behind import PROGRESS, Behind, bytes_of, numbered, oldest
 from broker.state.beside import beside
 from broker.state.journal import Rows
 from broker.state.statements import EACH_BATCH, Statements
@@ -103,11 +103,11 @@ class Transactions(Statements):
             behind.brought()
             self._failed = False
 
-    def _make_room(self, behind: Behind) -> None:
-        """See to it that not too many wait when those that are inserted come to them."""
-        if not behind.many(self._inserted):
+    def _make_room(self, behind: Behind, size: int) -> None:
+        """See to it that not too many wait when rows of so many bytes come to them."""
+        if not behind.many(size):
             return
-        if not self.in_background or self._failed or behind.too_many(self._inserted):
+        if not self.in_background or self._failed or behind.too_many(size):
             self._catch_up(behind)
         elif not self._busy:
             self._bring_beside(behind)
@@ -159,15 +159,16 @@ class Transactions(Statements):
 
     def _commit(self) -> None:
         behind, by_thread = self.behind, self.in_background and not self._failed
-        if self._inserted and not (behind is not None and behind.takes(self._inserted, by_thread)):
+        size = bytes_of(self._inserted)
+        if self._inserted and not (behind is not None and behind.takes(size, by_thread)):
             self._tell()
         if self._begun:
             self._run("COMMIT")
         if behind is None or not self._inserted:
             return
-        self._make_room(behind)
+        self._make_room(behind, size)
         try:
-            behind.commit(self._inserted)
+            behind.commit(self._inserted, size)
         except OSError as error:
             raise duckdb.IOException(f"cannot write the journal: {error.strerror}") from error
 

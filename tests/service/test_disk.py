@@ -52,6 +52,25 @@ def test_where_nothing_is_no_room_is(tmp_path: Path) -> None:
     assert disk.free(tmp_path / "gone") == 0
 
 
+def test_who_writes_little_asks_the_system_ten_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, there = 100.0, 50 << 20
+    monkeypatch.setattr(disk, "free", lambda directory: there if directory == tmp_path else -1)
+    room = disk.Room(tmp_path, lambda: now)
+    assert room.left() == 50 << 20
+    there = 40 << 20
+    now += 0.09
+    assert room.left(6 << 20) == 50 << 20  # before they are written
+    assert room.left(5 << 20) == 44 << 20
+    assert room.left() == 39 << 20
+    now += 0.02
+    assert room.left(9 << 20) == 40 << 20
+    there = 30 << 20
+    assert room.left(8 << 20) == 30 << 20  # more than is written without looking
+    assert room.left() == 22 << 20
+
+
 def test_a_file_may_vanish_while_its_size_is_asked_for(tmp_path: Path) -> None:
     """As the log of a database does at a checkpoint."""
     path, over = tmp_path / "log", threading.Event()
