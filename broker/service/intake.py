@@ -47,7 +47,7 @@ class Intake:
         self.open = True
         self._rate = rate
         self._settings = core.settings.intake
-        self._room = Room(core.state)
+        self._room = Room(core.state, self._settings.min_free)
 
     def publish(self, stream: str, documents: Sequence[Posted], owner: str = "") -> Accepted:
         """Accept documents of a stream, all or none; they are on disk when it returns. `owner` is

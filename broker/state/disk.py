@@ -11,6 +11,8 @@ _BELIEVED = 0.1
 """Seconds for which it is believed how much room there is."""
 _LITTLE = 16 << 20
 """Bytes that may be written meanwhile."""
+_PLENTY = 1 << 30
+"""With less than that the system is asked each time."""
 
 
 def sync(path: Path) -> None:
@@ -44,11 +46,15 @@ def free(directory: Path) -> int:
 
 class Room:
     """How much can still be written to a directory, for who asks before each of very many small
-    writes: the system is asked anew a tenth of a second later, or when 16 MiB are written. Used by
-    several threads; `steady` gives seconds of a monotonic clock."""
+    writes: while there is plenty beside the `least` that is wanted, the system is asked anew a
+    tenth of a second later, or when 16 MiB are written. Used by several threads; `steady` gives
+    seconds of a monotonic clock."""
 
-    def __init__(self, directory: Path, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, directory: Path, least: int, steady: Callable[[], float] = time.monotonic
+    ) -> None:
         self._directory = directory
+        self._enough = least + _PLENTY
         self._steady = steady
         self._until = float("-inf")
         self._free = 0
@@ -61,7 +67,7 @@ class Room:
         if now >= self._until or self._written > _LITTLE:
             self._written = size
             self._free = free(self._directory)
-            self._until = now + _BELIEVED
+            self._until = now + _BELIEVED if self._free > self._enough else now
         return self._free - self._written + size
 
 

@@ -52,23 +52,36 @@ def test_where_nothing_is_no_room_is(tmp_path: Path) -> None:
     assert disk.free(tmp_path / "gone") == 0
 
 
-def test_who_writes_little_asks_the_system_ten_times_a_second(
+def test_where_there_is_plenty_who_writes_little_asks_ten_times_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, there = 100.0, 50 << 20
+    now, there = 100.0, (5 << 30) + 1
     monkeypatch.setattr(disk, "free", lambda directory: there if directory == tmp_path else -1)
-    room = disk.Room(tmp_path, lambda: now)
-    assert room.left() == 50 << 20
-    there = 40 << 20
+    room = disk.Room(tmp_path, 4 << 30, lambda: now)
+    first = there
+    assert room.left() == first
+    there += 10 << 20
     now += 0.09
-    assert room.left(6 << 20) == 50 << 20  # before they are written
-    assert room.left(5 << 20) == 44 << 20
-    assert room.left() == 39 << 20
+    assert room.left(6 << 20) == first  # before they are written
+    assert room.left(5 << 20) == first - (6 << 20)
+    assert room.left() == first - (11 << 20)
     now += 0.02
-    assert room.left(9 << 20) == 40 << 20
-    there = 30 << 20
-    assert room.left(8 << 20) == 30 << 20  # more than is written without looking
-    assert room.left() == 22 << 20
+    assert room.left(9 << 20) == there
+    there += 10 << 20
+    assert room.left(8 << 20) == there  # more than is written without looking
+    assert room.left() == there - (8 << 20)
+
+
+def test_where_there_is_little_the_system_is_asked_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = 5 << 30
+    monkeypatch.setattr(disk, "free", lambda directory: there)
+    room = disk.Room(tmp_path, 4 << 30, lambda: 100.0)
+    for there in (5 << 30, 3 << 30, 0, (5 << 30) + 1):
+        assert room.left(7) == there
+    there = 0
+    assert room.left() == (5 << 30) + 1 - 7
 
 
 def test_a_file_may_vanish_while_its_size_is_asked_for(tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ class WaitingStatus(Reply):
 class EngineStatus(Reply):
     """What the engine holds."""
 
-    age_seconds: float = Field(description="how old this is; the engine may be busy")
+    age_seconds: float = Field(
+        description="how old this is; a second at most, unless the engine is busy for longer"
+    )
     subscriptions: int
     paused: int = Field(description="those that are not active, suspended ones too")
     canonical_queries: int = Field(validation_alias="canonical")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 from broker.documents.ahead import WORTH, Ahead
@@ -19,12 +19,10 @@ from broker.join.work import Cancelled, Overdue
 from broker.service.core.core import Batch, Core
 from broker.service.core.errors import STORAGE, ServiceError
 from broker.service.pipeline.driver import Watch
+from broker.service.pipeline.reading import Reading
 from feeds.rows import DocumentRow
-from feeds.spool import SpoolError, read_rows, stored_at
+from feeds.spool import SpoolError, stored_at
 from xscl.growth import later
-
-_BYTES = 16 << 20
-"""The size of a batch's documents, in bytes, at which it ends."""
 
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
@@ -66,6 +64,7 @@ class LocalPipeline:
         self.ahead = ahead or Ahead(core.engine, enabled=False)
         self._following: tuple[int, list[DocumentRow]] | None = None
         """The next batch, and the position behind which it begins."""
+        self._reading = Reading(core, self._largest)
 
     def __call__(self, stop: threading.Event, watch: Watch) -> None:
         watch.running(True)
@@ -84,6 +83,7 @@ class LocalPipeline:
                         core.news.wait(self._look)
         finally:
             self.ahead.close()
+            self._reading.close()
 
     @property
     def apart(self) -> float:
@@ -97,7 +97,7 @@ class LocalPipeline:
         if following is not None and following[0] == core.position:
             rows = following[1]
         else:
-            rows = self.next_rows(core.position)
+            rows = self._reading.rows(core.position)
         self._last = len(rows)
         if rows:
             since = stored_at(core.reading, core.position)
@@ -124,25 +124,17 @@ class LocalPipeline:
         if not self.ahead.enabled:
             return
         with suppress(SpoolError, sqlite3.Error, OSError):
-            rows = self.next_rows(position)
+            rows = self._reading.rows(position)
             if len(rows) < WORTH:  # more may have come when it is their turn
                 return
             with self._core.lock:
                 self.ahead.begin(rows)
             self._following = (position, rows)
+            self._reading.begin(rows[-1].seq or 0)
 
-    def next_rows(self, position: int) -> list[DocumentRow]:
-        """The rows of the batch behind a position."""
-        rows: list[DocumentRow] = []
-        size = 0
-        most = self._core.careful.largest(self._core.position) or self._most
-        pending: Iterator[DocumentRow] = read_rows(self._core.reading, position, 2**62)
-        for row in pending:
-            rows.append(row)
-            size += len(row.xml)
-            if len(rows) >= most or size >= _BYTES:
-                break
-        return rows
+    def _largest(self) -> int:
+        """How many documents the next batch may have."""
+        return self._core.careful.largest(self._core.position) or self._most
 
     def apply(self, rows: list[DocumentRow], watch: Watch) -> Batch:
         """Match all rows, whatever they contain. Raises errors of the environment, Cancelled."""
