@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.policy import default
 from random import Random
@@ -24,11 +24,13 @@ LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A mail by its Message-ID: its matches in order. `at`: when it first arrived."""
+    """A mail by its Message-ID: its matches in order. `at`: when it first arrived. `text`: what it
+    says."""
 
     id: str
     matches: tuple[str, ...]
     at: float
+    text: str = field(default="", repr=False)
 
 
 class Mails(AbstractContextManager["Mails"]):
@@ -71,10 +73,11 @@ class Mails(AbstractContextManager["Mails"]):
         message = message_from_bytes(envelope.content, policy=default)
         body = message.get_body(("plain",))
         assert body is not None
-        matches = tuple(re.findall(r"^    id (\S+)\r?$", body.get_content(), re.MULTILINE))
+        text = body.get_content()
+        matches = tuple(re.findall(r"^    id (\S+)\r?$", text, re.MULTILINE))
         assert 0 < len(matches) <= LIMIT
         assert str(message["Subject"]).startswith(f"{len(matches)} ")
-        digest = Digest(str(message["Message-ID"]), matches, at)
+        digest = Digest(str(message["Message-ID"]), matches, at, text)
         before = next((each for each in self.digests if each.id == digest.id), None)
         if before is None:
             self.digests.append(digest)

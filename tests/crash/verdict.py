@@ -308,9 +308,11 @@ def _mailed(evidence: Evidence, every: Mapping[int, Delivered]) -> None:
     assert not places.keys() - got, f"not mailed: {places.keys() - got}"
     # What was dropped since has been in the log as well, and nobody else has got it from there.
     known = places.keys() | {d["id"] for box in evidence.boxes for d in box.got.values()}
-    assert not got.keys() - known, f"mailed, and no matches: {got.keys() - known}"
-    # Who is registered again may find again what was mailed, and then perhaps dropped from the log.
     dropped = {own.id for own in evidence.desk.past if own.dropped == "drop"}
+    unknown = got.keys() - known
+    said = [d.text for d in digests if not unknown.isdisjoint(d.matches)]
+    assert not unknown, f"mailed, and no matches: {unknown}; dropped: {dropped}; in {said}"
+    # Who is registered again may find again what was mailed, and then perhaps dropped from the log.
     once = Counter(d["id"] for d in every.values() if d["query"] not in dropped)
     order = [places[id] for id in got if once[id] == 1]
     assert order == sorted(order), "mailed out of order"
