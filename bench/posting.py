@@ -191,11 +191,10 @@ def service(directory: Path, *options: str) -> Iterator[Server]:
         server.close()
 
 
+# -- the client ----------------------------------------------------------------------------------
+
 _RATE = 20_000
 """Documents a second that no server matches here."""
-
-
-# -- the client ----------------------------------------------------------------------------------
 
 
 class Kept:

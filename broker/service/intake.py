@@ -106,7 +106,7 @@ class Intake:
         return self.open
 
     def _check_room(self, size: int = 0) -> None:
-        """Raises Busy if the backlog is full, DiskFull if the disk has no room for `size` bytes."""
+        """Raises Busy if the backlog is full, DiskFull if the disk is; `size` bytes are to come."""
         backlog, most = self.core.backlog(), self._settings.max_backlog
         if backlog >= most:
             wait = (backlog - most * 0.9) / max(self._rate(), 1e-9)

@@ -30,7 +30,7 @@ class Digest:
     id: str
     matches: tuple[str, ...]
     at: float
-    text: str = field(default="", repr=False)
+    text: str = field(repr=False)
 
 
 class Mails(AbstractContextManager["Mails"]):

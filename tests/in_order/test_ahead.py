@@ -12,7 +12,7 @@ from broker.pattern.in_order.ahead import Ahead
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Row
-from tests.in_order.test_noted import PREFIXES, TEXTS, Offer, offers, row, sifting_all, together
+from tests.in_order.sifted import PREFIXES, TEXTS, Offer, offers, row, sifting_all, together
 from tests.seeds import seeds
 
 _US = 1_000_000

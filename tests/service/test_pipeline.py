@@ -22,10 +22,7 @@ from broker.service.intake import Intake
 from broker.service.metrics import Metrics
 from broker.service.pipeline.driver import Driver, Watch
 from broker.service.pipeline.local import LocalPipeline
-from broker.service.pipeline.reading import Reading
 from broker.shared_match import SharedMatch, count_matches
-from feeds.row_reader import Where
-from feeds.rows import DocumentRow
 from feeds.spool import SpoolError, read_rows
 from tests.service.data import ORDERS, PAIR, order, receipt, settings
 from tests.waiting import PATIENCE, until
@@ -171,57 +168,6 @@ def test_where_many_wait_stage_1_of_the_next_batch_is_done_by_another_process(
     assert 3 <= ahead.taken <= 4
     found = [[d.id for d in match.documents] for match in running.found()]
     assert sorted(found) == sorted([f"o{n}", f"r{n}"] for n in range(3 * WORTH))
-
-
-def test_the_next_batch_is_read_while_one_is_matched(running: Running) -> None:
-    most = 3
-    reading = Reading(running.core, lambda: most)
-    running.publish(*(order(n, id=f"o{n}") for n in range(8)))
-
-    def read(position: int) -> list[str]:
-        return [row.id for row in reading.rows(position)]
-
-    reading.begin(3)
-    assert read(3) == ["o3", "o4", "o5"]
-    # What was read is another batch than the one that is wanted.
-    reading.begin(3)
-    assert read(0) == ["o0", "o1", "o2"]
-    assert read(3) == ["o3", "o4", "o5"]
-    # More has come, or less is wanted, than when it was read.
-    reading.begin(6)
-    reading.close()
-    assert read(6) == ["o6", "o7"]
-    reading.begin(6)
-    until(lambda: reading.is_ready)
-    running.publish(order(8, id="o8"))
-    assert read(6) == ["o6", "o7", "o8"]
-    reading.begin(0)
-    until(lambda: reading.is_ready)
-    most = 2
-    assert read(0) == ["o0", "o1"]
-    reading.close()
-
-
-def test_what_cannot_be_read_ahead_is_told_when_it_is_wanted(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running.publish(order(1, id="o1"))
-    reading, wrong = Reading(running.core, lambda: 3), True
-
-    def failing(where: Where, after: int, upto: int) -> Iterator[DocumentRow]:
-        if wrong:
-            raise SpoolError("gone")
-        return read_rows(where, after, upto)
-
-    monkeypatch.setattr("broker.service.pipeline.reading.read_rows", failing)
-    reading.begin(0)
-    with pytest.raises(SpoolError, match="gone"):
-        reading.rows(0)
-    reading.begin(0)
-    until(lambda: reading.is_ready)
-    wrong = False
-    assert [row.id for row in reading.rows(0)] == ["o1"]
-    reading.close()
 
 
 def test_it_goes_on_where_the_engine_is(tmp_path: Path) -> None:

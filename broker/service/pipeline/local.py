@@ -44,7 +44,8 @@ ENVIRONMENT = (OSError, MemoryError, ServiceError, *STORAGE)
 class LocalPipeline:
     """A `Pipeline` that reads the spool from the engine's position. `size`: most documents in a
     batch; after `look` seconds without news the spool is read nevertheless. Where many
-    documents wait, stage 1 of the next batch is done `ahead`."""
+    documents wait, stage 1 of the next batch is done `ahead`. `awaited` says whether somebody waits
+    for matches."""
 
     def __init__(
         self,

@@ -34,15 +34,13 @@ class Reading:
             self._thread.shutdown()
             self._thread = None
 
-    def begin(self, position: int) -> None:
-        """Have the batch behind a position read, which will be asked for soon."""
+    def begin(self, position: int) -> Future[list[DocumentRow]]:
+        """Have the batch behind a position read, which will be asked for soon; returns what is
+        read."""
         self._thread = self._thread or ThreadPoolExecutor(1, "reading")
-        self._begun = position, self._thread.submit(self._read, position)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether what was begun is there."""
-        return self._begun is not None and self._begun[1].done()
+        rows = self._thread.submit(self._read, position)
+        self._begun = position, rows
+        return rows
 
     def rows(self, position: int) -> list[DocumentRow]:
         """The rows of the batch behind a position. Raises SpoolError."""
@@ -68,5 +66,6 @@ class Reading:
     def _is_whole(self, rows: list[DocumentRow]) -> bool:
         """Whether a batch has all that it may have now, though more has come since."""
         most = self._most()
-        size = sum([len(row.xml) for row in rows])
-        return len(rows) == most or (len(rows) < most and size >= _BYTES)
+        if len(rows) < most:
+            return sum([len(row.xml) for row in rows]) >= _BYTES
+        return len(rows) == most
