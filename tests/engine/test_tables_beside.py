@@ -215,8 +215,10 @@ def test_who_commits_waits_where_far_too_many_do(tmp_path: Path, gate: Gate) -> 
     with ThreadPoolExecutor(1) as pool:
         committing = pool.submit(commit)
         gate.reach()
-        assert store.behind is not None
-        until(lambda: len(store.behind._waiting) == most)  # type: ignore[union-attr]
+        behind = store.behind
+        assert behind is not None
+        # A thread that began late may have taken all of them before it came to the gate.
+        until(lambda: most in (len(behind._waiting), len(behind._moving)))
         assert not committing.done()
         gate.opened.set()
         several = committing.result(PATIENCE)
