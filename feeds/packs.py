@@ -31,6 +31,8 @@ class Packed(NamedTuple):
     xml: bytes
     sum: int = 0
     """A checksum of the bytes."""
+    begin: int = 0
+    """The place of the first of them in the pack."""
 
     def is_sound(self) -> bool:
         """Whether the bytes are as they were packed."""
@@ -93,7 +95,9 @@ def unpack(body: bytes) -> list[Packed]:
         ids, timestamps, lengths, sums = json.loads(body[_SIZE:begin])
         ends = [*accumulate(lengths, initial=begin)]
         parts = [body[a:b] for a, b in pairwise(ends)]
-        found = [Packed(*each) for each in zip(ids, timestamps, parts, sums, strict=True)]
+        found = [
+            Packed(*each) for each in zip(ids, timestamps, parts, sums, ends[:-1], strict=True)
+        ]
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if ends[-1] != len(body):

@@ -25,7 +25,7 @@ from feeds.record_file import Records
 _SUFFIX = "-recent"
 """What the name of the file has behind that of the spool."""
 _COPIES = 2
-_XML = 6
+XML = 6
 """The place of the document among the values of a row."""
 _SIZE = 4
 """Bytes of the length of a record's head."""
@@ -48,9 +48,14 @@ class Row(NamedTuple):
     chain: int
 
     @property
+    def documents(self) -> int:
+        """How many documents it has."""
+        return int(self.values[-2])
+
+    @property
     def first(self) -> int:
         """The number of its first document."""
-        return self.seq - int(self.values[-2]) + 1
+        return self.seq - self.documents + 1
 
 
 class Recent:
@@ -87,7 +92,7 @@ class Recent:
         """Whether rows with these values can be stored here."""
         if self._doubtful or len(rows) > _MOST_ROWS or self._records.at > _LARGEST:
             return False
-        return sum([len(values[_XML]) for values in rows]) <= _MOST_BYTES
+        return sum([len(values[XML]) for values in rows]) <= _MOST_BYTES
 
     def append(self, rows: Sequence[Row]) -> None:
         """Store rows: they are on the disk when this returns. After an error they may be there or
@@ -102,17 +107,17 @@ class Recent:
         up to which the tables have to be read."""
         begin, rows = self._now
         # All that are new since have higher numbers.
-        return begin, rows[bisect_right(rows, seq, key=_number) :]
+        return begin, rows[bisect_right(rows, seq, key=number) :]
 
     def forget(self, seq: int) -> int:
         """Forget the rows that have no document after a number; returns how many documents those
         were."""
         _, rows = self._now
-        kept = rows[bisect_right(rows, seq, key=_number) :]
+        kept = rows[bisect_right(rows, seq, key=number) :]
         gone = rows[: len(rows) - len(kept)]
         if gone:
             self._now = gone[-1].seq, kept
-        return sum([row.values[-2] for row in gone])
+        return sum([row.documents for row in gone])
 
     @property
     def is_large(self) -> bool:
@@ -142,7 +147,8 @@ def read(path: Path, secret: int, last: int) -> list[Row]:
         records.close()
 
 
-def _number(row: Row) -> int:
+def number(row: Row) -> int:
+    """The number of a row, by which rows are ordered."""
     return row.seq
 
 
@@ -160,11 +166,11 @@ def _read(records: Records, last: int) -> tuple[list[Row], list[range]]:
 
 def _packed(rows: Sequence[Row]) -> bytes:
     heads = [
-        (row.seq, row.chain, len(row.values[_XML]), *row.values[:_XML], *row.values[_XML + 1 :])
+        (row.seq, row.chain, len(row.values[XML]), *row.values[:XML], *row.values[XML + 1 :])
         for row in rows
     ]
     head = _ENCODER.encode(heads).encode()
-    bodies = [row.values[_XML] for row in rows]
+    bodies = [row.values[XML] for row in rows]
     return b"".join([len(head).to_bytes(_SIZE, "little"), head, *bodies])
 
 
@@ -182,5 +188,5 @@ def _unpacked(content: bytes) -> Iterator[Row]:
     heads, at = _heads(content)
     for seq, chain, size, *values in heads:
         xml = content[at : at + size]
-        yield Row(seq, (*values[:_XML], xml, *values[_XML:]), chain)
+        yield Row(seq, (*values[:XML], xml, *values[XML:]), chain)
         at += size

@@ -20,7 +20,7 @@ from typing import Any
 from feeds import packs, recent
 from feeds.rows import DocumentRow
 
-VERSION = 6
+VERSION = 7
 """The version of the spool's file, all tables together."""
 
 TABLE = """
@@ -63,7 +63,7 @@ class SpoolFull(SpoolError):
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _WAY_OUT = (
     "; restore a backup, or move the file away: a new one is made, without the documents that wait "
-    "in this one"
+    "in this one, and those that came together and may match again"
 )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from feeds import packs, recent, row_log
+from feeds.references import Reference
 from feeds.rows import DocumentRow
 
 _COLUMNS = row_log.ROW.split(", ")
@@ -23,7 +24,8 @@ _TAKEN = len(_COLUMNS)
 
 
 def read_rows(where: Where, start_seq: int, end_seq: int) -> Iterator[DocumentRow]:
-    """The rows of a spool with start_seq < seq <= end_seq, in order.
+    """The rows of a spool with start_seq < seq <= end_seq, in order; those of packs with
+    references if the reader says that they are kept.
 
     Raises SpoolError if the file is there and is no spool; without a file there are no rows.
     """
@@ -92,17 +94,20 @@ def _streams(text: str) -> tuple[str, ...]:
 
 def _documents(pack: DocumentRow, count: int, where: Where) -> list[DocumentRow]:
     """The rows of the documents of a pack."""
-    source, _, streams, _, dated, last, revision = pack[:7]
-    first = (last or 0) - count + 1
+    source, _, streams, _, dated, seq, revision = pack[:7]
+    last, keeps = seq or 0, _keeps(where)
+    first = last - count + 1
     try:
-        return [
-            DocumentRow(
-                source, id, streams, at, dated, seq, revision, xml, None, packs.place_of(source, id)
-            )
-            for seq, (id, at, xml, _) in zip(
-                range(first, first + count), packs.unpack(pack.xml), strict=True
-            )
-        ]
+        rows = []
+        for seq, (id, at, xml, sum, begin) in zip(
+            range(first, first + count), packs.unpack(pack.xml), strict=True
+        ):
+            place = packs.place_of(source, id)
+            logged = Reference(last, begin, len(xml), sum).packed() if keeps else b""
+            # One is made for each document, and names would take twice as long.
+            own = (source, id, streams, at, dated, seq, revision, xml, None, place)
+            rows.append(DocumentRow(*own, None, "", logged))
+        return rows
     except ValueError as error:
         path = where.path if isinstance(where, Reader) else where
         raise row_log.SpoolError(
@@ -117,6 +122,28 @@ def last_seq(where: Where) -> int:
             return 0
         last, newer = _recent(where, db, 0)
         return newer[-1].seq if newer else last
+
+
+def packs_of(where: Where, first: int, last: int, size: int) -> Iterator[list[tuple[int, bytes]]]:
+    """The packs with numbers from the first to the last, in lists of at most `size`."""
+    more = True
+    while more:
+        with reading(where) as db:
+            if db is None:
+                return
+            begin, newer = _recent(where, db, first - 1)
+            found = db.execute(
+                "SELECT seq, xml FROM document WHERE seq BETWEEN ? AND ? AND count > 1"
+                " ORDER BY seq LIMIT ?",
+                (first, min(last, begin), size),
+            ).fetchall()
+        if more := len(found) == size:
+            first = found[-1][0] + 1
+        else:
+            beside = [row for row in newer if row.documents > 1 and first <= row.seq <= last]
+            found += [(row.seq, row.values[recent.XML]) for row in beside]
+        if found:
+            yield found
 
 
 def seq_after(where: Where, start_seq: int, rows: int) -> int:
@@ -174,10 +201,14 @@ def stored_at(where: Where, after: int) -> int | None:
 class Reader:
     """Connections to the spool at `path` that stay open between readings, until `close`: to open
     one takes many times as long as to read a few rows. For a process in which no other file takes
-    that place meanwhile, in any thread."""
+    that place meanwhile, in any thread. Where it `keeps` packs they are
+    there until nobody has references to them, see `Spool.trim`."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, keeps: bool = False) -> None:
         self.path = Path(path)
+        self.keeps = keeps
+        self.lacks = False
+        """Whether a document that is kept was missed."""
         self.recent: recent.Recent | None = None
         """The rows beside the file, in the process that writes it."""
         self._free: list[sqlite3.Connection] = []
@@ -204,6 +235,10 @@ class Reader:
 
 Where = str | Path | Reader
 """The path of a spool, or connections to it that stay open."""
+
+
+def _keeps(where: Where) -> bool:
+    return isinstance(where, Reader) and where.keeps
 
 
 @contextmanager

@@ -38,9 +38,10 @@ class DocumentRow(NamedTuple):
     `source` and `id` identify it; `streams` are those it flows through; `timestamp` is in
     microseconds since the epoch, the document's own date if `dated`; `seq` numbers the rows of its
     source; `revision` says that it replaces the document sent under this id before; `error` says
-    why `xml` is not a document; `place` says where it came from, for people. Two fields are not
+    why `xml` is not a document; `place` says where it came from, for people. Three fields are not
     columns: `arrival` is when an archive first saw the item, and `order` is a sort key for rows
-    read from files.
+    read from files. `logged` says where the log keeps `xml` until nobody needs it
+    (`feeds/logged.py`); it is empty where it does not.
     """
 
     source: str
@@ -55,6 +56,7 @@ class DocumentRow(NamedTuple):
     place: str = ""
     arrival: int | None = None
     order: str = ""
+    logged: bytes = b""
 
 
 def item_row(

@@ -28,7 +28,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from feeds import damage, requested, row_log, row_reader, spool_file
+from feeds import damage, kept_packs, requested, row_log, row_reader, spool_file
 from feeds import feed_state as states
 from feeds.batches import Batch as Batch
 from feeds.batches import new_rows, state_after, update_hub
@@ -48,6 +48,8 @@ from feeds.rows import DocumentRow
 
 _SLACK = 2_048
 """Free pages that `compact` leaves in the file, for rows to come."""
+_KEPT_AT_ONCE = 32
+"""Packs that are kept in one transaction."""
 _SPOILED = "damaged on the disk: it is not as it was stored; publish it again"
 
 
@@ -94,6 +96,8 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         self._next: tuple[int, int] | None = None
         self.recent: Recent | None = None
         """The rows that the tables lack."""
+        self._reader = Reader(self.path)
+        """What reads the tables while others write."""
         self.missing: list[range] = []
         """Numbers of documents that were lost beside the tables."""
         try:
@@ -119,7 +123,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
                 self._next = rows[-1].seq, rows[-1].chain
         recent.begin(self._end[0])
         if beside:
-            self.recent = recent
+            self.recent = self._reader.recent = recent
         else:
             recent.close(needed=False)
 
@@ -134,6 +138,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
                     self._bring_recent()
                     needed = False  # as that is committed
                 self.recent.close(needed)
+            self._reader.close()
             self._db.close()
 
     def append(self, wave: Batch | Iterable[Batch], *, known_only: bool = False) -> int:
@@ -300,14 +305,19 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
 
-    def trim(self, up_to_seq: int) -> int:
+    def trim(self, up_to_seq: int, needed: int | None = None) -> int:
         """Delete the rows up to and including a number; returns how many. Their items stay recorded
         as seen. Those beside the tables are forgotten here; other processes may see them until
         others are written over them.
 
+        There may be references to the documents of packs from number `needed` on, by default to
+        none. These packs are kept, see `kept_packs`, and those before them are not any longer.
+
         Each chunk is a transaction of its own, so that publishers need not wait long.
         """
         total = 0
+        first = up_to_seq + 1 if needed is None else needed
+        self._keep_packs(first, up_to_seq)
         if self.recent is not None:
             with self._lock:
                 total += self.recent.forget(up_to_seq)
@@ -318,8 +328,20 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
                 deleted = row_log.delete(self._db, up_to_seq)
                 requested.delete(self._db, up_to_seq)
             if not deleted:
-                return total
+                break
             total += deleted
+        gone = True
+        while gone:
+            with self._transaction():
+                gone = bool(kept_packs.delete(self._db, first))
+        return total
+
+    def _keep_packs(self, first: int, last: int) -> None:
+        """Keep the packs with numbers from the first to the last."""
+        for packs in row_reader.packs_of(self._reader, first, last, _KEPT_AT_ONCE):
+            rows = kept_packs.compressed(packs)  # while publishers go on
+            with self._transaction():
+                kept_packs.insert(self._db, rows)
 
     def compact(self) -> int:
         """Give free pages back to the file system, if there are more than `_SLACK`, while

@@ -35,6 +35,7 @@ from broker.cli.shared import (
 )
 from broker.model import Revisions
 from broker.runs import Progress, Run, stop_on_signals
+from broker.state.logged_documents import first_needed
 from xscl.growth import collect_rarely
 
 if TYPE_CHECKING:
@@ -241,10 +242,13 @@ def pipe(
 
     collect_rarely()
     xml = xml or XmlOptions()
+    needed: int | None = None
     if poll is not None:
         if once:
             _fetch(poll)
         broker.engine.expect(Requested(poll.spool.path))
+        with broker.engine.store.snapshot() as statements:
+            needed = first_needed(statements)  # by what a service has matched before
     read = list(places(documents))
     match_count = 0
     with (
@@ -267,7 +271,7 @@ def pipe(
             report_suspensions(broker)
             if poll is not None and done.documents:
                 # What the engine has committed is never read again.
-                poll.spool.trim(broker.engine.position)
+                poll.spool.trim(broker.engine.position, needed)
 
         summary = run(once=once, on_matches=on_matches, on_progress=on_progress, stop=stop)
         decided: list[Match] = []

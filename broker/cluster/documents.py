@@ -58,7 +58,7 @@ class SegmentDocuments:
             batch, numbers = self._opened(place)
             taken = batch.take(pa.array(np.searchsorted(numbers, own)))
             for row in zip(*[column.to_pylist() for column in taken.columns], strict=True):
-                document = StoredDocument._make(row)
+                document = StoredDocument(*row)
                 found[document.doc] = document._replace(streams=tuple(document.streams))
         return found
 

@@ -251,6 +251,7 @@ def document_columns(documents: Sequence[StoredDocument]) -> pa.RecordBatch:
     """Documents as a record batch of schema DOCUMENT, in order of their numbers."""
     if not documents:
         return pa.RecordBatch.from_pylist([], schema=DOCUMENT)
-    columns = zip(*sorted(documents, key=lambda each: each.doc), strict=True)
+    ordered = sorted(documents, key=lambda each: each.doc)
+    columns = zip(*[each[: len(DOCUMENT)] for each in ordered], strict=True)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, DOCUMENT, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT)

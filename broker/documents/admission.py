@@ -144,6 +144,9 @@ class Admission:
                 highest = min(timestamp, now)
                 watermark.highest = max(watermark.highest, highest)
             document = numbered(arrival, key, doc, doc, timestamp, version)
+            if timestamp > now and document.logged:
+                # It may outlive all that come after it, which the log would have to keep as well.
+                document = document._replace(logged=b"")
             admitted.append(Admitted(place, document, revision, highest))
         self.letters.add(letters, at)
         self.postdated.add([a.document.doc for a in admitted if a.document.end > now], now)

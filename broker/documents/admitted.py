@@ -41,9 +41,9 @@ def numbered(
     """The stored form of a document with number `doc`; its interval begins at `start` and ends at
     the row's timestamp."""
     # One is made for each document, and `_make` takes two thirds of the time.
-    source, id, streams, timestamp, dated, _, _, xml, *_ = row
+    source, id, streams, timestamp, dated, _, _, xml, _, _, _, _, logged = row
     return StoredDocument._make(
-        (doc, base, key, source, id, streams, start, timestamp, dated, xml, version)
+        (doc, base, key, source, id, streams, start, timestamp, dated, xml, version, logged)
     )
 
 

@@ -92,6 +92,8 @@ class Maintenance(Background):
         no documents arrive."""
         with suppress(Cancelled):  # the next one does it
             self.core.tick()
+        if self.core.reading.lacks:  # somebody has missed a document
+            self.core.mend()
         self.core.prove()
 
     def retain(self) -> None:

@@ -122,7 +122,7 @@ class Ways:
         few functions."""
         if PENDING:
             check()
-        doc, base, key, _, id_of, _, start, end, _, _, _ = of
+        doc, base, key, _, id_of, _, start, end, _, _, _, _ = of
         one = way.one
         reads: Sequence[Texts]
         if one is not None and one in texts:  # as of most
@@ -156,7 +156,7 @@ class Ways:
         """The rows of a document for patterns, None for one with more combinations of values than
         it may have. Taps with the same variables and paths have one: it says nothing of what else
         they ask."""
-        doc, base, key, _, id, _, start, end, _, _, _ = of
+        doc, base, key, _, id, _, start, end, _, _, _, _ = of
         rows: list[Row | None] = []
         for at, node, nodes, paths, several in way.rows:
             read, tuples = reads[at], None

@@ -1,4 +1,5 @@
-"""The bytes that documents had when matches in the outbox were made of them: the table `kept`.
+"""The bytes that documents had when matches in the outbox were made of them: the table `kept`, with
+references where the bytes are in the spool.
 
 In: documents that are replaced, deleted or expired. Out: their bytes as the matches know them,
 until these have left the outbox.
@@ -6,10 +7,11 @@ until these have left the outbox.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from broker.model import UNBOUNDED
+from broker.state.logged_documents import with_bytes
 from broker.state.statements import Statements
 
 _AMONG = "IN (SELECT unnest(?::BIGINT[]))"
@@ -40,16 +42,24 @@ class KeptDocuments:
     def contents(self, docs: Collection[int]) -> Callable[[int, int], bytes]:
         """The bytes of these documents as the matches in the outbox know them: a function of the
         document and of the match, by their numbers."""
-        rows = self._sql.rows(
+        return _by_match(with_bytes(self._sql, self._rows(docs), 2))
+
+    def stored(self, docs: Collection[int]) -> Callable[[int, int], bytes]:
+        """The same, with references where the tables have them."""
+        return _by_match(self._rows(docs))
+
+    def _rows(self, docs: Collection[int]) -> list[tuple[Any, ...]]:
+        """The documents of these numbers, each with the match before which it is that."""
+        return self._sql.rows(
             f"SELECT doc, {UNBOUNDED}, xml FROM documents"
             f" WHERE doc {_AMONG} AND xml IS NOT NULL UNION ALL SELECT doc, before, xml"
             f" FROM kept WHERE doc {_AMONG} ORDER BY 1, 2",
             [[*docs], [*docs]],
         )
-        found: dict[int, list[tuple[int, bytes]]] = {}
-        for doc, before, xml in rows:
-            found.setdefault(doc, []).append((before, xml))
-        return lambda doc, n: next(xml for before, xml in found[doc] if n < before)
+
+    def drop(self, references: Collection[bytes]) -> None:
+        """Delete what is kept as one of these references."""
+        self._sql.run("DELETE FROM kept WHERE xml IN (SELECT unnest(?::BLOB[]))", [[*references]])
 
     def release(self) -> None:
         """Delete the bytes that were kept for matches that are no longer in the outbox."""
@@ -58,3 +68,10 @@ class KeptDocuments:
         if self._any:
             self._sql.run("DELETE FROM kept WHERE doc NOT IN (SELECT unnest(docs) FROM outbox)")
             self._any = None
+
+
+def _by_match(rows: Iterable[tuple[Any, ...]]) -> Callable[[int, int], bytes]:
+    found: dict[int, list[tuple[int, bytes]]] = {}
+    for doc, before, xml in rows:
+        found.setdefault(doc, []).append((before, xml))
+    return lambda doc, n: next(xml for before, xml in found[doc] if n < before)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 12
+VERSION = 13
 JOURNALED = 10
 """The first version with a journal (`broker/state/behind.py`); what it holds is brought into the
 tables before they are migrated."""
@@ -196,8 +196,11 @@ INSERT INTO highest SELECT 'decided', '', value FROM meta WHERE key = 'pattern_h
 DROP TABLE applied;
 DELETE FROM meta WHERE key = 'pattern_highest';
 """,
+    13: "SELECT 1",
 }
-"""The migration to each version from the one before. Version 8 has more tables. Before version 3
-dead letters had neither streams nor a date; their retention counts from the day of the migration.
+"""The migration to each version from the one before. Version 8 has more tables, and from version 13
+on tables may have references in place of documents (`broker/state/logged_documents.py`). Before
+version 3 dead letters had neither streams nor a date; their retention counts from the day of the
+migration.
 Before version 11 the taps of event patterns had other ids, so their rows are made of the stored
 documents again."""

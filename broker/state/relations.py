@@ -22,10 +22,12 @@ import pyarrow.compute as pc
 
 from broker.model import UNBOUNDED
 from broker.state.kept_documents import KeptDocuments
+from broker.state.logged_documents import SIZE, with_bytes
 from broker.state.queried_relations import QueriedRelations
 from broker.state.statements import Statements
 from broker.state.stored_documents import (
     COLUMNS,
+    XML,
     Identity,
     Interval,
     Newest,
@@ -180,7 +182,13 @@ class MatchRelations:
         rows = self._sql.rows_about(
             docs, f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc {_AMONG}", [docs]
         )
-        return {row[0]: _document(row) for row in rows}
+        return {document.doc: document for document in self._documents(rows)}
+
+    def _documents(self, rows: Sequence[tuple[Any, ...]]) -> list[StoredDocument]:
+        return [
+            StoredDocument(*(*row[:5], tuple(row[5]), *row[6:]))
+            for row in with_bytes(self._sql, rows, XML)
+        ]
 
     def intervals(self, docs: Collection[int]) -> dict[int, Interval]:
         """Their intervals, by number."""
@@ -216,7 +224,7 @@ class MatchRelations:
         sql = f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc >= ? AND xml IS NOT NULL"
         while rows := self._sql.rows(f"{sql} ORDER BY doc LIMIT ?", [first, size]):
             first = rows[-1][0] + 1
-            yield [_document(row) for row in rows]
+            yield self._documents(rows)
 
     def streams(self) -> dict[str, int]:
         """The streams of the unexpired documents, with how many flow through each."""
@@ -248,7 +256,7 @@ class MatchRelations:
         while most > 0 and (rows := self._sql.rows(sql, [before, [*streams], min(size, most)])):
             before = rows[-1][0]
             most -= len(rows)
-            yield [_document(row) for row in rows]
+            yield self._documents(rows)
 
     def first_of_newest(self, most: int) -> int:
         """The number of the first of the newest `most` unexpired documents; 0 if there are no
@@ -267,7 +275,7 @@ class MatchRelations:
             " ORDER BY doc DESC",
             [id],
         )
-        return [_document(row) for row in rows]
+        return self._documents(rows)
 
     def identities(self, docs: Iterable[int]) -> dict[int, tuple[str, str]]:
         """Their sources and ids, by number."""
@@ -288,14 +296,13 @@ class MatchRelations:
         )
         return {
             Identity(key, source, id): Newest(doc, number, None if xml is None else (end, xml))
-            for key, source, id, doc, number, end, xml in rows
+            for key, source, id, doc, number, end, xml in with_bytes(self._sql, rows, 6)
         }
 
     def stored_bytes(self, source: str) -> int:
         """The bytes of the unexpired documents whose source begins so."""
         return self._sql.count(
-            "SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM documents"
-            " WHERE starts_with(source, ?)",
+            f"SELECT coalesce(sum({SIZE}), 0)::BIGINT FROM documents WHERE starts_with(source, ?)",
             [source],
         )
 
@@ -388,7 +395,3 @@ class MatchRelations:
             [values, high, low],
         )
         return [doc for (doc,) in found]
-
-
-def _document(row: tuple[Any, ...]) -> StoredDocument:
-    return StoredDocument._make((*row[:5], tuple(row[5]), *row[6:]))

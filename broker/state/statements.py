@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from feeds.row_reader import Where
+
 _ARROW_ROWS = 100_000
 """Rows of a record batch, for an answer that is read in several."""
 
@@ -63,7 +65,10 @@ class _Insert:
 
 class Statements:
     """Queries and changes of a database, one statement at a time. Raises `DatabaseError`. Its
-    tables are `fresh` from when they are made until they are loaded."""
+    tables are `fresh` from when they are made until they are loaded; `log` is the spool that keeps
+    documents to which they have references, None if there is none."""
+
+    log: Where | None = None
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -47,6 +47,8 @@ FILE_ERRORS = (
 )
 """Errors whose cause is the file or the machine, and not a document."""
 
+LOG_OF_DOCUMENTS = "spool.sqlite"
+"""The file of the spool, which has the documents to which the tables have references."""
 _PATIENCE = 10.0
 """Seconds for which a copy waits for those who read."""
 _SPILL = 4
@@ -110,6 +112,7 @@ class Store(Checkpoints):
         # With a bound of its own it cannot share DuckDB, whose bound is one for all.
         in_memory = self.directory is None and memory is None
         self._shared = SharedDatabase() if in_memory else None
+        self.log = None if self.directory is None else self.directory / LOG_OF_DOCUMENTS
         self._unwritten = Unwritten()
         self._lock: int | None = None
         self.behind = None

@@ -21,8 +21,8 @@ COLUMNS = {
     "xml": pa.binary(),
 }
 """The columns of a document, as they stand in a `StoredDocument` too."""
-_XML = [*COLUMNS].index("xml")
-_BEFORE_XML = pa.struct([*COLUMNS.items()][:_XML])
+XML = [*COLUMNS].index("xml")
+_BEFORE_XML = pa.struct([*COLUMNS.items()][:XML])
 
 
 class StoredDocument(NamedTuple):
@@ -31,7 +31,8 @@ class StoredDocument(NamedTuple):
     `doc` is its number, `base` that of the oldest document that it is made of: its own, unless it
     is the result of a match. `key` is a hash of `source` and `id`, which identify it; `start` and
     `end` are its interval in microseconds; `dated`: it is the document's own, not its arrival's. A
-    revision that flows as a document of its own has a `version`, counted from 1.
+    revision that flows as a document of its own has a `version`, counted from 1. Where a log keeps
+    `xml`, the table has the reference `logged` instead.
     """
 
     doc: int
@@ -45,6 +46,7 @@ class StoredDocument(NamedTuple):
     dated: bool
     xml: bytes
     version: int = 0
+    logged: bytes = b""
 
     @property
     def identity(self) -> tuple[str | int, ...]:
@@ -80,10 +82,10 @@ class Newest(NamedTuple):
 def columns_of(documents: Sequence[StoredDocument]) -> list[pa.Array]:
     """Documents as columns, in order of `COLUMNS`."""
     # To make each column by itself takes twice as long for a single document.
-    columns: list[pa.Array] = pa.array([each[:_XML] for each in documents], _BEFORE_XML).flatten()
+    columns: list[pa.Array] = pa.array([each[:XML] for each in documents], _BEFORE_XML).flatten()
     # Joined by Python, which gets the memory of the last batch again. Arrow makes a column of long
     # values grow step by step, in pages that are new each time, which takes four times as long.
-    xml = [each.xml for each in documents]
+    xml = [each.logged or each.xml for each in documents]
     ends = pa.array(accumulate(map(len, xml), initial=0), pa.int32())
     buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(xml))]
     return [*columns, pa.Array.from_buffers(pa.binary(), len(xml), buffers)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker.state.logged_documents import with_bytes
 from broker.state.statements import Statements
 
 _STORED = "outline IS NOT NULL"
@@ -107,5 +108,5 @@ class StreamCounts:
         )
         return [
             Sampled(doc, id, source, tuple(streams), *rest)
-            for doc, id, source, streams, *rest in rows
+            for doc, id, source, streams, *rest in with_bytes(self._sql, rows, 6)
         ]

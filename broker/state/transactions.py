@@ -55,6 +55,8 @@ class Transactions(Statements):
         self._inserted: list[tuple[str, Rows]] = []
         """What the current transaction inserts, until DuckDB knows of it (`_begun`)."""
         self._undo: list[Callable[[], object]] = []
+        self._snapshots: set[int] = set()
+        """The snapshots that are open."""
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -246,16 +248,27 @@ class Transactions(Statements):
         if self._inside:
             self._undo.append(undo)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a snapshot is open."""
+        return bool(self._snapshots)
+
     @contextmanager
     def snapshot(self) -> Iterator[Statements]:
         """Statements over a connection of their own that reads the state as committed now, whatever
         is committed later. May be used in another thread."""
         connection = self._cursor()
+        self._snapshots.add(id(connection))
         try:
             self.catch_up()
-            connection.execute("BEGIN READ ONLY")
-            yield Statements(connection)
+            statements = Statements(connection)
+            statements.log = self.log
+            statements.run("BEGIN READ ONLY")
+            # What it reads is what was committed when it read first.
+            statements.run(f"SELECT 1 FROM {PROGRESS} LIMIT 0")
+            yield statements
         finally:
             with suppress(duckdb.Error):
                 connection.execute("ROLLBACK")
             connection.close()
+            self._snapshots.discard(id(connection))

@@ -20,6 +20,7 @@ def take_notes(path: str) -> None:
     from broker import backfill
     from broker.documents.ahead import Ahead
     from broker.service.core.core import Core
+    from broker.state.logged_documents import with_bytes
 
     begin, look_back, witness = Core.__init__, backfill.backfill, Ahead.arrivals
 
@@ -39,6 +40,7 @@ def take_notes(path: str) -> None:
             rows = engine.store.rows(
                 "SELECT source, id, xml FROM documents WHERE NOT starts_with(source, 'post:')"
             )
+            rows = with_bytes(engine.store, rows, 2)
             items = [(source, item, xml.decode()) for source, item, xml in rows]
             note(what="backfilled", id=id, doc=engine.admission.next_doc, items=items)
         return done

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import duckdb
 
+from feeds.kept_packs import documents
+from feeds.references import is_reference
+
 Name = tuple[str, str]
 
 _LATENESS = 5 * 86_400 * 1_000_000
@@ -44,5 +47,10 @@ class State:
         expired = [doc for _, _, doc, xml in rows if xml is None]
         newest = max(ends.values(), default=0)
         assert all(ends[doc] < newest - _LATENESS for doc in expired), "expired too early"
-        texts = {(source, id): xml.decode() for source, id, _, xml in rows if xml is not None}
+        packed = documents(state / "spool.sqlite", [xml for *_, xml in rows if is_reference(xml)])
+        texts = {
+            (source, id): packed.get(xml, xml).decode()
+            for source, id, _, xml in rows
+            if xml is not None
+        }
         return cls(numbers, texts, ends, outbox)

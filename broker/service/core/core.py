@@ -27,6 +27,7 @@ from broker.join.work import Cancelled, Care, Overdue
 from broker.model import UNBOUNDED, Budgets, Limit
 from broker.planner import Planning
 from broker.service.core.agreement import (
+    LOST,
     PROOF,
     agree,
     note_engine,
@@ -39,9 +40,12 @@ from broker.service.core.marks import Marks
 from broker.service.core.watchdog import Watchdog, most
 from broker.settings.schema import Settings
 from broker.shared_match import SharedMatch, count_matches
+from broker.state.logged_documents import all_references, ends, first_needed
+from broker.state.lost_documents import forget_lost
 from broker.state.proof import Proof
-from broker.state.store import DatabaseError, StateError, Store
+from broker.state.store import LOG_OF_DOCUMENTS, DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
+from feeds.kept_packs import lost
 from feeds.requested import Requested
 from feeds.rows import DocumentRow
 from feeds.spool import Reader, Spool
@@ -102,13 +106,17 @@ class Core:
         self.unstored: str | None = None
         """Why documents cannot be stored, since that was tried."""
         self._keep = threading.Lock()
+        """Held while rows of the spool are deleted."""
+        self._needed = 0
+        """The first pack of the spool that the engine needed when that was asked last, or may need
+        since."""
         self.memory = most(settings.limits.memory)
         """Bytes that this process may take."""
         self._stopped: tuple[int, int] = (0, 0)
         """The first row of the last search that was stopped for others, and how often it was."""
         self._gap = range(0)
         """Numbers that no document has: the last one before it, and those that were lost."""
-        self.reading = Reader(self.state / "spool.sqlite")
+        self.reading = Reader(self.state / LOG_OF_DOCUMENTS, keeps=True)
         """What reads the spool between two batches."""
         with ExitStack() as undo:
             undo.callback(self.reading.close)
@@ -132,6 +140,8 @@ class Core:
             undo.callback(self.spool.close)
             self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
             undo.callback(self.mailbox.close)
+            if lost(self.reading, ends(self.engine.store)):
+                self._forget_lost()
             self._agree()
             self.handing = Handing(self.engine, self.mailbox, self.now, self._portion)
             undo.callback(self.handing.close)
@@ -154,6 +164,7 @@ class Core:
             )
         refuse_without_engine(self.state)
         store = Store(self.state, self.memory // 3, in_background=True)
+        store.log = self.reading
         try:
             engine = Engine(
                 store,
@@ -335,11 +346,16 @@ class Core:
             self.position = self._gap[-1]
 
     def trim(self) -> int:
-        """Delete the rows of the spool that the engine has committed; returns how many."""
+        """Delete the rows of the spool that the engine has committed, and that it needs no more;
+        returns how many documents those had."""
         with self._keep:
             position = self.position
             self.proof.sync()  # that the engine has them
-            return self.spool.trim(position)
+            # A snapshot may need what has expired since it was opened; one opened now does not.
+            if not self.engine.store.is_read:
+                with self.engine.store.snapshot() as statements:
+                    self._needed = first_needed(statements) or position + 1
+            return self.spool.trim(position, self._needed)
 
     @contextmanager
     def untrimmed(self) -> Iterator[None]:
@@ -374,11 +390,30 @@ class Core:
 
     # -- after a failure -----------------------------------------------------------------------
 
+    def _forget_lost(self) -> None:
+        """Have the engine forget the documents that it needs and that the spool has lost."""
+        store = self.engine.store
+        found = lost(self.reading, all_references(store))
+        self.reading.lacks = False
+        if found:
+            documents, matches = forget_lost(store, found)
+            text = (
+                f"{self.spool.path.name} has lost {documents:,} documents that were matched, and "
+                f"with them {matches:,} matches that were not handed over: new documents do not "
+                "match these any more. Restore a backup, or publish them again"
+            )
+            _log.warning(LOST, text=text)
+            self.mailbox.record_event(LOST, text)
+            store.broken = True  # the next use reads it again
+            self.engine.acknowledge(())
+
     def mend(self) -> None:
         """Reopen the engine if its memory differs from the file: after a failed commit it is
-        unknown whether the file has the batch."""
+        unknown whether the file has the batch. What the spool has lost, the engine forgets."""
         with self.lock:
             engine, reason = self.engine, "its memory differs from the file"
+            if self.reading.lacks:
+                self._forget_lost()
             try:
                 stored = engine.admission.progress.read()
                 same = stored.position == engine.position

@@ -1,0 +1,354 @@
+"""Documents that were published together stay in packs of the spool while the engine needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import xscl
+from broker import Broker, Document
+from broker.delivery import MailboxError
+from broker.model import Match
+from broker.query.prepared import compile_query
+from broker.service.access.access import Access
+from broker.service.backup import back_up, restore
+from broker.service.core.agreement import LOST
+from broker.service.core.answers import Posted
+from broker.service.core.core import Core
+from broker.service.intake import Intake
+from broker.service.maintenance import Maintenance
+from broker.state.logged_documents import all_references
+from broker.state.relations import MatchRelations
+from feeds.packs import MOST
+from feeds.references import is_reference
+from feeds.spool import read_rows
+from tests.seeds import seeds
+from tests.service.data import HOUR, PAIR, order, receipt, settings
+
+N = 2 * MOST
+
+
+class Desk:
+    """A state whose documents are matched when the test says so; nothing of them is remembered."""
+
+    def __init__(self, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("broker.results.contents.REMEMBERED", 0)
+        self._settings = settings(state, time={"lateness": "0 s"})
+        self.open()
+
+    def open(self) -> None:
+        self.core = Core(self._settings)
+        self.intake = Intake(self.core, lambda: 1.0)
+        self.upkeep = Maintenance(self.core)
+
+    def subscribe(self, text: str = PAIR) -> None:
+        program = xscl.check([xscl.parse(text)])
+        self.core.engine.subscribe([compile_query(query) for query in program.queries])
+
+    def publish(self, *documents: Posted) -> None:
+        self.intake.publish("S", documents)
+        self.match()
+
+    def match(self) -> None:
+        while rows := [*read_rows(self.core.reading, self.core.position, 2**62)]:
+            self.core.engine.contents.clear()
+            self.core.apply(rows)
+
+    def found(self) -> list[Match]:
+        return [delivered.match for delivered in self.core.mailbox.matches(None, 0, 10_000)]
+
+    def stored(self) -> list[bytes]:
+        """What the tables have in place of documents."""
+        return [
+            xml
+            for (xml,) in self.core.engine.store.rows(
+                "SELECT xml FROM documents WHERE xml IS NOT NULL ORDER BY doc"
+            )
+        ]
+
+    def packs(self) -> list[int]:
+        with self.core.spool._lock:
+            rows = self.core.spool._db.execute("SELECT seq FROM pack ORDER BY seq").fetchall()
+        return [seq for (seq,) in rows]
+
+    def events(self) -> list[str]:
+        return [event.text for event in self.core.mailbox.events(0, 100) if event.kind == LOST]
+
+    def again(self) -> None:
+        """The next start."""
+        self.core.close()
+        self.open()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    desk = Desk(tmp_path / "state", monkeypatch)
+    yield desk
+    desk.core.close()
+
+
+def orders(count: int = N, name: str = "o", **more: Any) -> list[Posted]:
+    return [order(n, id=f"{name}{n}", **more) for n in range(count)]
+
+
+def pair(part: int) -> str:
+    """A part of what a match of an order and a receipt says."""
+    return f"<order><part>{part}</part><site>Kiel</site></order>"
+
+
+def test_the_tables_have_references(desk: Desk) -> None:
+    desk.subscribe()
+    desk.publish(*orders())
+    desk.publish(receipt(3))
+    assert [is_reference(xml) for xml in desk.stored()] == [True] * N + [False]
+    assert desk.core.trim() == N + 1
+    assert desk.packs() == [MOST, N]
+    desk.publish(receipt(5), receipt(MOST + 1))
+    assert [pair(n) in each.result for n, each in zip((3, 5, MOST + 1), desk.found(), strict=True)]
+    relations = desk.core.engine.relations
+    documents = relations.documents([*range(1, N + 1)])
+    assert [each.xml for each in documents.values()] == [each.xml for each in orders()]
+    assert relations.stored_bytes("post:S") == sum(
+        map(len, [each.xml for each in documents.values()])
+    ) + sum(len(receipt(n).xml) for n in (3, 5, MOST + 1))
+
+
+def test_they_are_there_after_a_restart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.subscribe()
+    desk.publish(*orders())
+    for step in range(3):
+        desk.again()
+        desk.publish(receipt(step), receipt(MOST + step))
+        desk.core.trim()
+    assert len(desk.found()) == 6
+    assert [
+        pair(n) in each.result for n, each in zip((0, 64, 1, 65, 2, 66), desk.found(), strict=True)
+    ] == [True] * 6
+
+
+def test_what_has_expired_is_deleted(desk: Desk) -> None:
+    desk.subscribe()
+    begin = desk.core.now() - 9 * HOUR
+    desk.publish(*orders(timestamp=begin))
+    desk.core.trim()
+    assert desk.packs() == [MOST, N]
+    desk.publish(*orders(N, "p", timestamp=begin + HOUR))
+    desk.upkeep.retain()
+    desk.core.trim()
+    assert desk.packs() == [MOST, N, N + MOST, 2 * N]
+    with desk.core.engine.store.snapshot():
+        desk.publish(order("last", timestamp=begin + 3 * HOUR))
+        desk.upkeep.retain()
+        assert len(desk.stored()) == 1
+        desk.core.trim()
+        assert len(desk.packs()) == 4  # the snapshot may read them
+    desk.core.trim()
+    assert desk.packs() == []
+
+
+def test_what_is_dated_beyond_the_clock_keeps_nothing_else(desk: Desk) -> None:
+    desk.subscribe()
+    begin = desk.core.now() - 9 * HOUR
+    late = order("late", timestamp=begin + 999 * HOUR)
+    desk.publish(*orders(5, timestamp=begin), late)
+    assert [is_reference(xml) for xml in desk.stored()] == [*[True] * 5, False]
+    desk.core.trim()
+    assert desk.packs() == [6]
+    desk.upkeep.retain()
+    desk.core.trim()
+    assert desk.packs() == []
+    assert desk.stored() == [late.xml]
+
+
+def test_a_snapshot_finds_what_was_there(desk: Desk) -> None:
+    """Also what expires, is matched or is moved meanwhile."""
+    desk.subscribe()
+    begin = desk.core.now() - 9 * HOUR
+    desk.publish(*orders(timestamp=begin))
+    with desk.core.engine.store.snapshot() as statements:
+        desk.publish(
+            order("last", timestamp=begin + 3 * HOUR), order("2", timestamp=begin + 3 * HOUR)
+        )
+        desk.upkeep.retain()
+        desk.core.trim()
+        (found,) = MatchRelations(statements).history(1, 1_000)
+        assert [each.xml for each in found] == [each.xml for each in orders()]
+
+
+def test_a_backup_has_them(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.subscribe()
+    desk.publish(*orders(MOST))
+    desk.core.trim()
+    desk.publish(*orders(3, "p"))
+    access = Access(desk.core.state, desk.core.now)
+    back_up(desk.core, access, tmp_path / "backup")
+    access.close()
+    restore(tmp_path / "backup", tmp_path / "restored")
+    again = Desk(tmp_path / "restored", monkeypatch)
+    again.publish(receipt(1))
+    assert len(again.found()) == 2
+    assert all(pair(1) in each.result for each in again.found())
+    again.core.close()
+
+
+def test_matches_that_wait_in_the_outbox_find_them(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the documents have expired, or are others by now."""
+    desk.subscribe()
+    begin = desk.core.now() - 9 * HOUR
+    desk.publish(*orders(timestamp=begin))
+    desk.core.trim()
+
+    def refuses(*_: object, **__: object) -> int:
+        raise MailboxError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.core.mailbox, "take", refuses)
+        with pytest.raises(MailboxError):
+            desk.publish(*[receipt(n, timestamp=begin + 1, id=f"r{n}") for n in range(9)])
+    desk.core.committed()
+    changed = [order(n, "Bonn", id=f"o{n}", timestamp=begin, revision=True) for n in range(5)]
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.core.handing, "hand_over", lambda _: None)
+        desk.publish(*changed)
+        desk.publish(order("last", timestamp=begin + 3 * HOUR))
+    desk.upkeep.retain()
+    assert len(desk.stored()) == 1
+    desk.core.trim()
+    assert desk.packs()
+    desk.core.empty_outbox()
+    assert [pair(n) in each.result for n, each in enumerate(desk.found()[:9])] == [True] * 9
+    desk.core.engine.release(-1)
+    desk.core.trim()
+    assert desk.packs() == []
+
+
+def lose(desk: Desk, condition: str) -> None:
+    with desk.core.spool._lock:
+        for table in ("document", "pack"):
+            desk.core.spool._db.execute(f"DELETE FROM {table} WHERE {condition}")
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "at the start"])
+def test_what_is_lost_matches_no_more_and_stops_nobody(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    desk.subscribe()
+    desk.subscribe("next: S//order[./part->p] NEXT {p = q, 1 hour} S//receipt[./part->q];")
+    desk.publish(*orders())
+    desk.core.trim()
+    lose(desk, f"seq = {MOST}")
+    if restarted:
+        desk.again()
+    else:
+        with pytest.raises(Exception, match=f"pack {MOST}, which was matched, is missing"):
+            desk.publish(receipt(3), receipt(MOST + 3))
+        desk.upkeep.tick()
+    assert desk.events() == [
+        f"spool.sqlite has lost {MOST} documents that were matched, and with them 0 matches that "
+        "were not handed over: new documents do not match these any more. Restore a backup, or "
+        "publish them again"
+    ]
+    if restarted:
+        desk.intake.publish("S", [receipt(3), receipt(MOST + 3)])
+    desk.match()
+    assert [pair(MOST + 3) in each.result for each in desk.found()] == [True] * len(desk.found())
+    assert desk.found()
+    desk.publish(*orders(2, revision=True), receipt(1))
+    assert pair(1) in desk.found()[-1].result
+    desk.again()
+    assert len(desk.events()) == 1
+
+
+def test_matches_of_the_outbox_whose_documents_are_lost_are_told_of(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.subscribe()
+    desk.publish(*orders())
+    desk.core.trim()
+
+    def refuses(*_: object, **__: object) -> int:
+        raise MailboxError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.core.mailbox, "take", refuses)
+        with pytest.raises(MailboxError):
+            desk.publish(*[receipt(n) for n in (1, 2, MOST + 1)])
+    lose(desk, f"seq = {MOST}")
+    desk.again()
+    assert "with them 2 matches that were not handed over" in desk.events()[0]
+    desk.core.empty_outbox()
+    assert [pair(MOST + 1) in each.result for each in desk.found()] == [True]
+
+
+def test_a_spool_that_is_gone_has_lost_all(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.subscribe()
+    desk.publish(*orders())
+    desk.publish(order("alone"))
+    desk.core.close()
+    for each in desk.core.state.glob("spool.sqlite*"):
+        each.unlink()
+    desk.open()
+    assert any(f"has lost {N} documents that were matched" in text for text in desk.events())
+    desk.publish(receipt(3), receipt("alone"))
+    assert ["<part>alone</part>" in each.result for each in desk.found()] == [True]
+
+
+def test_the_library_reads_a_state_of_a_service(desk: Desk) -> None:
+    desk.subscribe()
+    desk.publish(*orders())
+    desk.core.trim()
+    desk.publish(*[order(n, id=f"p{n}") for n in range(3)])
+    last = desk.core.now()
+    desk.core.close()
+    with Broker(desk.core.state) as broker:
+        found = broker.process([Document("r", "S", last / 1e6, receipt(1).xml)])
+    desk.open()
+    assert len(found) == 2
+    assert all(pair(1) in each.result for each in found)
+
+
+@pytest.mark.parametrize("seed", seeds(6, 60))
+def test_matches_are_those_of_documents_in_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whether they come together or one by one, with revisions, expiry and restarts between."""
+    random = Random(seed)
+    packed = Desk(tmp_path / "packed", monkeypatch)
+    single = Desk(tmp_path / "single", monkeypatch)
+    begin, clock, count = packed.core.now() - 100 * HOUR, 0, 0
+    for each in (packed, single):
+        each.subscribe()
+        each.subscribe("next: S//order[./part->p] NEXT {p = q, 1 hour} S//receipt[./part->q];")
+    for _ in range(12):
+        documents: list[Posted] = []
+        for _ in range(random.choice([1, 3, 40, MOST, MOST + 9])):
+            clock += random.randrange(HOUR // 60)
+            count += 1
+            revised = count > 5 and random.random() < 0.1
+            make = random.choice([order, receipt])
+            site = random.choice(["Kiel", "Bonn", "Köln"])
+            number = random.randint(1, count) if revised else count
+            part = random.randrange(20)
+            documents.append(
+                make(part, site, id=f"d{number}", timestamp=begin + clock, revision=revised)
+            )
+        packed.publish(*documents)
+        for document in documents:
+            single.publish(document)
+        if random.random() < 0.5:
+            for each in (packed, single):
+                each.upkeep.retain()
+                each.core.trim()
+        if random.random() < 0.3:
+            packed.again()
+    assert [each.result for each in packed.found()] == [each.result for each in single.found()]
+    assert packed.found()
+    assert all_references(packed.core.engine.store)
+    packed.core.close()
+    single.core.close()
