@@ -248,7 +248,7 @@ def pipe(
             _fetch(poll)
         broker.engine.expect(Requested(poll.spool.path))
         with broker.engine.store.snapshot() as statements:
-            needed = first_needed(statements)  # by what a service has matched before
+            needed, _ = first_needed(statements)  # by what a service has matched before
     read = list(places(documents))
     match_count = 0
     with (

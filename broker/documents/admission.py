@@ -144,8 +144,9 @@ class Admission:
                 highest = min(timestamp, now)
                 watermark.highest = max(watermark.highest, highest)
             document = numbered(arrival, key, doc, doc, timestamp, version)
-            if timestamp > now and document.logged:
-                # It may outlive all that come after it, which the log would have to keep as well.
+            if document.logged and (revision or timestamp > now):
+                # By the numbers of documents references grow and expire, but for those of what is
+                # replaced, and of what may outlive all that come after it.
                 document = document._replace(logged=b"")
             admitted.append(Admitted(place, document, revision, highest))
         self.letters.add(letters, at)

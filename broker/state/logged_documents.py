@@ -20,6 +20,9 @@ SIZE = (
 )
 """The bytes of a document, in SQL."""
 
+_AT_ONCE = 2_000
+"""Documents among which the first reference is looked for at first."""
+
 _ALL = (
     "(SELECT xml FROM documents WHERE xml < $behind"
     " UNION ALL SELECT xml FROM kept WHERE xml < $behind)"
@@ -40,16 +43,47 @@ def with_bytes(
     ]
 
 
-def first_needed(sql: Statements) -> int | None:
-    """The number of the first pack to a document of which there is a reference; None for none."""
-    found = ends(sql)
-    return Reference.of(found[0]).seq if found else None
+def first_needed(sql: Statements, since: int = 0) -> tuple[int | None, int]:
+    """The number of the first pack to a document of which there is a reference, None for none; and
+    the number of a document before which none has one, as none before number `since` had any."""
+    first, last = _numbers(sql, since)
+    own = _nearest(sql, first, last, "ASC")
+    ((kept,),) = sql.rows("SELECT min(xml) FROM kept WHERE xml < ?", [BEHIND])
+    found = [xml for xml in (own and own[1], kept) if xml is not None]
+    return Reference.of(min(found)).seq if found else None, own[0] if own else last + 1
 
 
 def ends(sql: Statements) -> list[bytes]:
-    """The first and the last reference; nothing if there are none."""
-    found = sql.rows(f"SELECT min(xml), max(xml) FROM {_ALL}", {"behind": BEHIND})
-    return [xml for xml in found[0] if xml is not None]
+    """The first and the last reference that a document has; nothing if there are none."""
+    first, last = _numbers(sql, 0)
+    own = _nearest(sql, first, last, "ASC")
+    behind = own and _nearest(sql, own[0], last, "DESC")
+    return [each[1] for each in (own, behind) if each]
+
+
+def _numbers(sql: Statements, since: int) -> tuple[int, int]:
+    """The lowest and the highest number of a document from number `since` on."""
+    ((first, last),) = sql.rows("SELECT min(doc), max(doc) FROM documents WHERE doc >= ?", [since])
+    return (since, since - 1) if first is None else (first, last)
+
+
+def _nearest(sql: Statements, first: int, last: int, order: str) -> tuple[int, bytes] | None:
+    """The first or the last document with a reference between two numbers, and that one. References
+    grow with the numbers of documents, and to look at all of them would take seconds where there
+    are long documents in between."""
+    size = _AT_ONCE
+    while first <= last:
+        low, high = (first, first + size) if order == "ASC" else (last - size, last)
+        found = sql.rows(
+            "SELECT doc, xml FROM documents WHERE doc BETWEEN ? AND ? AND xml < ?"
+            f" ORDER BY doc {order} LIMIT 1",
+            [max(low, first), min(high, last), BEHIND],
+        )
+        if found:
+            return found[0][0], found[0][1]
+        first, last = (high + 1, last) if order == "ASC" else (first, low - 1)
+        size *= 2
+    return None
 
 
 def all_references(sql: Statements) -> list[bytes]:

@@ -107,9 +107,9 @@ class Core:
         """Why documents cannot be stored, since that was tried."""
         self._keep = threading.Lock()
         """Held while rows of the spool are deleted."""
-        self._needed = 0
-        """The first pack of the spool that the engine needed when that was asked last, or may need
-        since."""
+        self._needed = self._since = 0
+        """The first pack of the spool that the engine may need, and the first document that may
+        need one."""
         self.memory = most(settings.limits.memory)
         """Bytes that this process may take."""
         self._stopped: tuple[int, int] = (0, 0)
@@ -352,9 +352,10 @@ class Core:
             position = self.position
             self.proof.sync()  # that the engine has them
             # A snapshot may need what has expired since it was opened; one opened now does not.
-            if not self.engine.store.is_read:
+            if self._needed <= position and not self.engine.store.is_read:
                 with self.engine.store.snapshot() as statements:
-                    self._needed = first_needed(statements) or position + 1
+                    needed, self._since = first_needed(statements, self._since)
+                self._needed = needed or position + 1
             return self.spool.trim(position, self._needed)
 
     @contextmanager
