@@ -22,7 +22,7 @@ from feeds.references import Reference
 TABLE = "CREATE TABLE IF NOT EXISTS pack (seq INTEGER PRIMARY KEY, size INTEGER, body BLOB)"
 """By the number of its last document: the bytes of a pack, how many they are and compressed."""
 
-_CODEC = pa.Codec("zstd", 1)
+_CODEC = "zstd"
 _CHUNK = 500
 """Packs that are deleted in one transaction."""
 
@@ -37,7 +37,7 @@ class Lost(row_log.SpoolError):
 
 def compressed(packs: Iterable[tuple[int, bytes]]) -> list[tuple[int, int, bytes]]:
     """Rows of the table, of packs by number."""
-    return [(seq, len(body), _CODEC.compress(body, asbytes=True)) for seq, body in packs]
+    return [(seq, len(body), pa.compress(body, _CODEC, asbytes=True)) for seq, body in packs]
 
 
 def insert(db: sqlite3.Connection, rows: Sequence[tuple[int, int, bytes]]) -> None:
@@ -119,7 +119,7 @@ def _waiting(db: sqlite3.Connection, seq: int) -> bytes:
 def _kept(db: sqlite3.Connection, seq: int) -> bytes:
     body, *size = _read(db, "SELECT CAST(body AS BLOB), size FROM pack WHERE seq = ?", seq)
     try:
-        return _CODEC.decompress(body, *size, asbytes=True) if body else b""
+        return bytes(pa.decompress(body, *size, _CODEC, asbytes=True)) if body else b""
     except (OSError, TypeError, ValueError, OverflowError, MemoryError):
         return b""
 

@@ -338,10 +338,15 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
 
     def _keep_packs(self, first: int, last: int) -> None:
         """Keep the packs with numbers from the first to the last."""
+        any_kept = False
         for packs in row_reader.packs_of(self._reader, first, last, _KEPT_AT_ONCE):
             rows = kept_packs.compressed(packs)  # while publishers go on
-            with self._transaction():
+            with self._lock, spool_file.unsynced(self._db), self._transaction():
                 kept_packs.insert(self._db, rows)
+            any_kept = True
+        if any_kept:
+            with self._transaction():
+                spool_file.set_version(self._db)  # with one sync for all
 
     def compact(self) -> int:
         """Give free pages back to the file system, if there are more than `_SLACK`, while

@@ -83,6 +83,16 @@ def give_back(path: Path, lock: AbstractContextManager[object], pages: int) -> N
 
 
 @contextmanager
+def unsynced(db: sqlite3.Connection) -> Iterator[None]:
+    """A block whose transactions are on the disk when the next one behind it is."""
+    db.execute("PRAGMA synchronous = NORMAL")
+    try:
+        yield
+    finally:
+        db.execute("PRAGMA synchronous = FULL")
+
+
+@contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """A block that is stored entirely or, after an exception, not at all."""
     db.execute("BEGIN IMMEDIATE")

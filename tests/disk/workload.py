@@ -76,7 +76,7 @@ class Known:
 
     def may_be(self) -> set[str]:
         """What is unsure, and what was asked for and not answered."""
-        return self.unsure | {self._asked}
+        return self.unsure | set(self._asked.split())
 
 
 class Work:
@@ -110,7 +110,7 @@ class Work:
                 return
             except HONEST as error:
                 self.errors.append(error)
-                self.unsure |= {what} - {""}
+                self.unsure |= set(what.split())
                 with suppress(*HONEST):
                     self.core.mend()  # as the pipeline and the upkeep do
 
@@ -128,7 +128,18 @@ class Work:
             self.read()
         self.drop("seldom")
         self.house()
+        self.together(range(100, 105))
         self.publish(range(18, 21))
+        self.match()
+        self.house()
+        self.together(range(200, 210), size=120_000)  # of which not all are in one pack
+        self.match()
+        self.read()
+        self.together(range(300, 305))
+        self.match()
+        self.house()
+        self.together(range(400, 405))
+        self.house()
 
     def subscribe(self, text: str, id: str) -> None:
         core = self.core
@@ -163,13 +174,24 @@ class Work:
 
             self._insist(step, str(number))
 
+    def together(self, numbers: range, size: int = 0) -> None:
+        """Publish documents of a size at once."""
+        ids = [str(number) for number in numbers]
+
+        def step() -> None:
+            self._intake.publish("S", [order(id, id=id, site=_site(id, size)) for id in ids])
+            for id in ids:
+                self._told(Fact("accepted", id))
+
+        self._insist(step, " ".join(ids))
+
     def match(self) -> None:
         core = self.core
 
         def step() -> None:
             core.mend()
             core.empty_outbox()
-            rows = list(read_rows(core.spool.path, core.position, 2**62))
+            rows = list(read_rows(core.reading, core.position, 2**62))
             if rows:
                 core.apply(rows)
 
@@ -192,6 +214,11 @@ class Work:
     def close(self) -> None:
         with suppress(*HONEST):
             self.core.close()
+
+
+def _site(id: str, size: int) -> str:
+    """A text of a document, which is longer in large ones."""
+    return "Kiel" if size < 1_000 else f"Kiel {id} " * 15_000
 
 
 def judge(state: Path, known: Known) -> None:
@@ -217,6 +244,12 @@ def judge(state: Path, known: Known) -> None:
             assert not lost, f"accepted, and no match is found: {sorted(lost)} of {found}"
         extra = set(found) - set(known.accepted)
         assert extra <= known.may_be(), f"matches of documents that were refused: {extra}"
+        stored = [each for some in core.engine.relations.history(0, 1_000) for each in some]
+        texts = {each.id: each.xml for each in stored if each.source == "post:S"}
+        lost = set(known.accepted) - texts.keys()
+        assert not lost, f"accepted, and not stored any more: {sorted(lost)}"
+        for id, xml in texts.items():
+            assert xml == order(id, _site(id, len(xml))).xml, f"{id} is not as it was"
         numbers = {each.n: each.match.values["p"][0] for each in log}
         for n, part in known.read.items():
             assert numbers.get(n) == part, f"match {n} was {part}, and is {numbers.get(n)}"
