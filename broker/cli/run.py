@@ -35,7 +35,6 @@ from broker.cli.shared import (
 )
 from broker.model import Revisions
 from broker.runs import Progress, Run, stop_on_signals
-from broker.state.logged_documents import first_needed
 from xscl.growth import collect_rarely
 
 if TYPE_CHECKING:
@@ -238,6 +237,7 @@ def pipe(
     patterns wait for. `keep`: the directory stays, so that messages may refer to it; `brief`: its
     beginning is not told, nor a summary. `ask` is the command that tells why nothing matched.
     """
+    from broker.state.logged_documents import first_needed
     from feeds.requested import Requested
 
     collect_rarely()

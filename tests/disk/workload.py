@@ -189,7 +189,6 @@ class Work:
         core = self.core
 
         def step() -> None:
-            core.mend()
             core.empty_outbox()
             rows = list(read_rows(core.reading, core.position, 2**62))
             if rows:
