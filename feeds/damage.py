@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from feeds import packs, row_log
+from feeds import kept_packs, packs, row_log
 
 
 class Wrong(NamedTuple):
@@ -100,6 +100,8 @@ def spoil(db: sqlite3.Connection, wrong: Wrong, reason: str) -> list[str]:
     documents = [packs.Packed(id, 0, xml or b"")]
     if len(numbers) > 1:
         documents = _salvaged(xml or b"", len(numbers))
+    if len(numbers) > 1:  # there may be references to those that were matched before
+        kept_packs.insert(db, kept_packs.compressed([(last, xml or b"")]))
     db.execute("DELETE FROM document WHERE seq = ?", (last,))
     places = []
     for seq, each, is_damaged in zip(numbers, documents, wrong.damaged, strict=True):

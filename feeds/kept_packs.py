@@ -113,7 +113,9 @@ def _of_rows(rows: list[recent.Row], seq: int) -> bytes:
 
 
 def _waiting(db: sqlite3.Connection, seq: int) -> bytes:
-    return bytes(_read(db, "SELECT CAST(xml AS BLOB) FROM document WHERE seq = ?", seq)[0])
+    return bytes(
+        _read(db, "SELECT CAST(xml AS BLOB) FROM document WHERE seq = ? AND count > 1", seq)[0]
+    )
 
 
 def _kept(db: sqlite3.Connection, seq: int) -> bytes:

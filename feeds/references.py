@@ -1,6 +1,6 @@
 """References to documents in the log of a spool, which stand where else a document would.
 
-A reference has a few bytes and begins with one with which no document begins, so one column may
+A reference has a few bytes and begins with one, 1, with which no document begins, so one column may
 hold either. References are ordered by the rows of the log.
 """
 
@@ -13,8 +13,6 @@ _FORM = struct.Struct(">BqIII")
 _MARK = 1
 """The first byte. Text in any encoding begins with another one."""
 _MARKED = bytes([_MARK])
-BEHIND = bytes([_MARK + 1])
-"""What is behind all references, and before all documents, as bytes are ordered."""
 
 
 class Reference(NamedTuple):

@@ -23,9 +23,13 @@ from broker.registered import Registered, Status, Subscribed, Suspension
 from broker.results.undelivered import restored
 from broker.shared_match import SharedMatch
 from broker.standing.why import Question
+from broker.state.logged_documents import take_in
 from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.listing import Listing
 from feeds.rows import DocumentRow
+
+_TAKEN_IN = 1_000
+"""Documents whose bytes are stored at once, of those that had references."""
 
 
 class Engine(Parts):
@@ -249,6 +253,13 @@ class Engine(Parts):
         has gone is forgotten after `identities` (never within the lateness). None: no bound."""
         self.ready()
         return self._passing.retain(documents, identities)
+
+    def take_in(self, now: int) -> None:
+        """Store the bytes of documents with references that are dated beyond the believed clock, as
+        after it was wrong, some at a time."""
+        self.ready()
+        with self.store.transaction():
+            take_in(self.store, now, _TAKEN_IN)
 
     def decides_by(self) -> int:
         """The highest time by which event patterns decide: while requested history is still to

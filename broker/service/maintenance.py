@@ -105,6 +105,7 @@ class Maintenance(Background):
             core.engine.wall.correct(core.now())
             now = core.engine.wall.come()
             core.engine.retain(retention.documents, retention.identities)
+            core.engine.take_in(core.believed())
             core.engine.release(_KEPT)
             if retention.dead_letters is not None:
                 core.engine.expire_letters(now - retention.dead_letters)

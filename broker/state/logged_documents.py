@@ -12,21 +12,18 @@ from typing import Any
 
 from broker.state.statements import Statements
 from feeds.kept_packs import documents
-from feeds.references import BEHIND, Reference, is_reference
+from feeds.references import Reference, is_reference
 
+IS_REFERENCE = "(xml >= '\\x01'::BLOB AND xml < '\\x02'::BLOB)"
+"""Whether there is one, in SQL. A document may begin with the byte 0, in UTF-16 or UTF-32."""
 SIZE = (
-    "CASE WHEN xml < '\\x02'::BLOB THEN ('0x' || substr(hex(xml), 27, 8))::UINTEGER"
+    f"CASE WHEN {IS_REFERENCE} THEN ('0x' || substr(hex(xml), 27, 8))::UINTEGER"
     " ELSE octet_length(xml) END"
 )
 """The bytes of a document, in SQL."""
 
 _AT_ONCE = 2_000
 """Documents among which the first reference is looked for at first."""
-
-_ALL = (
-    "(SELECT xml FROM documents WHERE xml < $behind"
-    " UNION ALL SELECT xml FROM kept WHERE xml < $behind)"
-)
 
 
 def with_bytes(
@@ -48,7 +45,7 @@ def first_needed(sql: Statements, since: int = 0) -> tuple[int | None, int]:
     the number of a document before which none has one, as none before number `since` had any."""
     first, last = _numbers(sql, since)
     own = _nearest(sql, first, last, "ASC")
-    ((kept,),) = sql.rows("SELECT min(xml) FROM kept WHERE xml < ?", [BEHIND])
+    ((kept,),) = sql.rows(f"SELECT min(xml) FROM kept WHERE {IS_REFERENCE}")
     found = [xml for xml in (own and own[1], kept) if xml is not None]
     return Reference.of(min(found)).seq if found else None, own[0] if own else last + 1
 
@@ -75,9 +72,9 @@ def _nearest(sql: Statements, first: int, last: int, order: str) -> tuple[int, b
     while first <= last:
         low, high = (first, first + size) if order == "ASC" else (last - size, last)
         found = sql.rows(
-            "SELECT doc, xml FROM documents WHERE doc BETWEEN ? AND ? AND xml < ?"
+            f"SELECT doc, xml FROM documents WHERE doc BETWEEN ? AND ? AND {IS_REFERENCE}"
             f" ORDER BY doc {order} LIMIT 1",
-            [max(low, first), min(high, last), BEHIND],
+            [max(low, first), min(high, last)],
         )
         if found:
             return found[0][0], found[0][1]
@@ -88,7 +85,27 @@ def _nearest(sql: Statements, first: int, last: int, order: str) -> tuple[int, b
 
 def all_references(sql: Statements) -> list[bytes]:
     """All references, some of them twice."""
-    return [xml for (xml,) in sql.rows(f"SELECT xml FROM {_ALL}", {"behind": BEHIND})]
+    return [
+        xml
+        for table in ("documents", "kept")
+        for (xml,) in sql.rows(f"SELECT xml FROM {table} WHERE {IS_REFERENCE}")
+    ]
+
+
+def take_in(sql: Statements, since: int, most: int) -> None:
+    """Store the bytes of at most so many documents with references that end after a time: they may
+    outlive what came after them."""
+    rows = sql.rows(
+        f'SELECT doc, xml FROM documents WHERE "end" > ? AND {IS_REFERENCE} ORDER BY doc LIMIT ?',
+        [since, most],
+    )
+    if rows:
+        docs, xml = zip(*with_bytes(sql, rows, 1), strict=True)
+        sql.run(
+            "UPDATE documents SET xml = own.xml FROM (SELECT unnest(?::BIGINT[]) AS doc,"
+            " unnest(?::BLOB[]) AS xml) AS own WHERE documents.doc = own.doc",
+            [[*docs], [*xml]],
+        )
 
 
 def numbers_of(sql: Statements, references: Collection[bytes]) -> tuple[list[int], list[int]]:

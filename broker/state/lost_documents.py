@@ -13,9 +13,10 @@ from broker.state.relations import MatchRelations
 from broker.state.store import Store
 
 
-def forget_lost(store: Store, lost: Collection[bytes]) -> tuple[int, int]:
+def forget_lost(store: Store, lost: Collection[bytes], handed: int) -> tuple[int, int]:
     """Documents of these references expire; returns how many, and how many matches are lost with
-    them, for all of their subscribers. What is in memory is to be read again."""
+    them, for all of their subscribers: those of the outbox behind number `handed`. What is in
+    memory is to be read again."""
     gone, relations = {*lost}, MatchRelations(store)
     with store.transaction():
         docs, older = numbers_of(store, lost)
@@ -34,4 +35,4 @@ def forget_lost(store: Store, lost: Collection[bytes]) -> tuple[int, int]:
         store.delete("pattern_rows", "doc", docs)
         relations.expire_each(docs)
         relations.kept.drop(lost)
-    return len(docs), sum([count for _, count in unread])
+    return len(docs), sum([count for n, count in unread if n > handed])

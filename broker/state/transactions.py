@@ -23,6 +23,7 @@ from typing import Any
 
 import duckdb
 
+from broker.model import UNBOUNDED
 from broker.state.behind import PROGRESS, Behind, bytes_of, numbered, oldest
 from broker.state.beside import beside
 from broker.state.journal import Rows
@@ -55,8 +56,10 @@ class Transactions(Statements):
         self._inserted: list[tuple[str, Rows]] = []
         """What the current transaction inserts, until DuckDB knows of it (`_begun`)."""
         self._undo: list[Callable[[], object]] = []
-        self._snapshots: set[int] = set()
-        """The snapshots that are open."""
+        self.needs = 0
+        """The first pack of the log that the tables need, as it was found last."""
+        self._snapshots: dict[int, int] = {}
+        """The snapshots that are open, each with what that was before."""
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -248,17 +251,19 @@ class Transactions(Statements):
         if self._inside:
             self._undo.append(undo)
 
-    @property
-    def is_read(self) -> bool:
-        """Whether a snapshot is open."""
-        return bool(self._snapshots)
+    def needed_by_others(self, than: Statements) -> int:
+        """The first pack of the log that may be needed by a snapshot that was opened before this
+        one. Those that are opened later need none that this one does not."""
+        own = id(than.connection)
+        others = [needs for key, needs in self._snapshots.copy().items() if key != own]
+        return min(others, default=UNBOUNDED)
 
     @contextmanager
     def snapshot(self) -> Iterator[Statements]:
         """Statements over a connection of their own that reads the state as committed now, whatever
         is committed later. May be used in another thread."""
         connection = self._cursor()
-        self._snapshots.add(id(connection))
+        self._snapshots[id(connection)] = self.needs
         try:
             self.catch_up()
             statements = Statements(connection)
@@ -271,4 +276,4 @@ class Transactions(Statements):
             with suppress(duckdb.Error):
                 connection.execute("ROLLBACK")
             connection.close()
-            self._snapshots.discard(id(connection))
+            self._snapshots.pop(id(connection), None)

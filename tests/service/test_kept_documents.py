@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +25,7 @@ from broker.service.intake import Intake
 from broker.service.maintenance import Maintenance
 from broker.state.logged_documents import all_references
 from broker.state.relations import MatchRelations
+from broker.state.statements import Statements
 from feeds.packs import MOST
 from feeds.references import is_reference
 from feeds.spool import read_rows
@@ -352,3 +355,127 @@ def test_matches_are_those_of_documents_in_the_tables(
     assert all_references(packed.core.engine.store)
     packed.core.close()
     single.core.close()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-16-le", "utf-32-be", "utf-8"])
+def test_a_document_in_any_encoding_is_no_reference(desk: Desk, encoding: str) -> None:
+    text = f"<?xml version='1.0' encoding='{encoding}'?><order><part>1</part><site/></order>"
+    desk.subscribe()
+    desk.publish(Posted(text.encode(encoding), id="alone"))
+    desk.publish(*orders(3))
+    desk.core.trim()
+    desk.again()
+    assert [is_reference(xml) for xml in desk.stored()] == [False, True, True, True]
+    size = len(text.encode(encoding)) + sum(len(each.xml) for each in orders(3))
+    assert desk.core.engine.relations.stored_bytes("post:S") == size
+    desk.publish(receipt(1))
+    assert len(desk.found()) == 2
+
+
+def test_what_matches_handed_over_lately_refer_to_may_be_lost(desk: Desk) -> None:
+    """They are looked at when the service starts."""
+    desk.subscribe()
+    for n in range(3):
+        desk.publish(*orders(10, f"{n}-"))
+    desk.publish(receipt(3))
+    desk.core.trim()
+    lose(desk, "seq = 20")
+    desk.again()
+    assert len(desk.found()) == 3
+    assert "has lost 10 documents that were matched, and with them 0 matches" in desk.events()[0]
+    desk.publish(receipt(4))
+    assert len(desk.found()) == 5
+
+
+def test_a_snapshot_that_is_opened_while_packs_are_deleted_finds_all(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.subscribe()
+    begin = desk.core.now() - 9 * HOUR
+    desk.publish(*orders(10, timestamp=begin))
+    desk.core.trim()
+    store, opened = desk.core.engine.store, ExitStack()
+    catch_up = store.catch_up
+
+    def slow() -> None:
+        monkeypatch.setattr(store, "catch_up", catch_up)
+        found.append(opened.enter_context(store.snapshot()))
+        desk.publish(order("last", timestamp=begin + 3 * HOUR))
+        desk.upkeep.retain()
+        catch_up()
+
+    found: list[Statements] = []
+    monkeypatch.setattr(store, "catch_up", slow)
+    desk.core.trim()
+    with opened:
+        (documents,) = MatchRelations(found[0]).history(1, 1_000)
+        assert len(documents) == 10
+    desk.core.trim()
+    assert desk.packs() == []
+
+
+def test_snapshots_that_overlap_all_the_time_keep_little(desk: Desk) -> None:
+    desk.subscribe()
+    begin = desk.core.now() - 90 * HOUR
+    store, before = desk.core.engine.store, ExitStack()
+    for n in range(20):
+        with ExitStack() as opened:
+            opened.enter_context(store.snapshot())
+            before.close()
+            desk.publish(*orders(10, f"{n}-", timestamp=begin + 2 * n * HOUR))
+            desk.upkeep.retain()
+            desk.core.trim()
+            before = opened.pop_all()
+    assert len(desk.packs()) <= 3
+    before.close()
+
+
+def test_damage_that_is_found_in_the_rest_of_a_pack_leaves_those_that_were_matched(
+    desk: Desk,
+) -> None:
+    desk.subscribe()
+    desk.intake.publish("S", orders(10))
+    rows = [*read_rows(desk.core.reading, 0, 2**62)]
+    desk.core.apply(rows[:6])
+    with desk.core.spool._adding():
+        pass  # what is beside the tables comes there
+    db = desk.core.spool._db
+    ((xml,),) = db.execute("SELECT xml FROM document").fetchall()
+    db.execute("UPDATE document SET xml = ?", [xml[:-3] + b"X" + xml[-2:]])
+    desk.again()
+    assert ["o9 is damaged" in text for text in desk.events()] == [True]
+    desk.match()
+    desk.core.trim()
+    desk.publish(receipt(1), receipt(7), receipt(9))
+    assert [[pair(n) in each.result for n in (1, 7)] for each in desk.found()] == [
+        [True, False],
+        [False, True],
+    ]
+    assert len(desk.events()) == 1
+
+
+def test_after_a_clock_was_wrong_nothing_is_kept_for_its_sake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents that were dated by it outlive all others for years."""
+    ahead, passed = 20 * 365 * 24 * HOUR, 0
+    monkeypatch.setattr(
+        "tests.service.test_kept_documents.Core",
+        partial(
+            Core,
+            clock=lambda: 1_700_000_000 + (ahead + passed) / 1e6,
+            steady=lambda: passed,
+        ),
+    )
+    desk = Desk(tmp_path / "state", monkeypatch)
+    desk.subscribe()
+    desk.publish(*orders(5, "wrong"))
+    ahead = 0
+    for hour in range(30):
+        passed += HOUR
+        desk.publish(*orders(5, f"{hour}-"))
+        desk.upkeep.tick()
+        desk.upkeep.retain()
+        desk.core.trim()
+    assert len(desk.packs()) <= 3
+    desk.core.close()

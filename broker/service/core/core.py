@@ -45,7 +45,7 @@ from broker.state.lost_documents import forget_lost
 from broker.state.proof import Proof
 from broker.state.store import LOG_OF_DOCUMENTS, DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
-from feeds.kept_packs import lost
+from feeds.kept_packs import Lost, lost
 from feeds.requested import Requested
 from feeds.rows import DocumentRow
 from feeds.spool import Reader, Spool
@@ -107,9 +107,8 @@ class Core:
         """Why documents cannot be stored, since that was tried."""
         self._keep = threading.Lock()
         """Held while rows of the spool are deleted."""
-        self._needed = self._since = 0
-        """The first pack of the spool that the engine may need, and the first document that may
-        need one."""
+        self._since = 0
+        """The first document that may need a pack of the spool."""
         self.memory = most(settings.limits.memory)
         """Bytes that this process may take."""
         self._stopped: tuple[int, int] = (0, 0)
@@ -142,7 +141,11 @@ class Core:
             undo.callback(self.mailbox.close)
             if lost(self.reading, ends(self.engine.store)):
                 self._forget_lost()
-            self._agree()
+            try:
+                self._agree()
+            except Lost:
+                self._forget_lost()
+                self._agree()
             self.handing = Handing(self.engine, self.mailbox, self.now, self._portion)
             undo.callback(self.handing.close)
             marks = Marks(self.state / "working.json", self.position)
@@ -351,12 +354,14 @@ class Core:
         with self._keep:
             position = self.position
             self.proof.sync()  # that the engine has them
-            # A snapshot may need what has expired since it was opened; one opened now does not.
-            if self._needed <= position and not self.engine.store.is_read:
-                with self.engine.store.snapshot() as statements:
+            store = self.engine.store
+            with store.snapshot() as statements:
+                # What has expired since they were opened, others may still read.
+                others = store.needed_by_others(statements)
+                if store.needs <= position:
                     needed, self._since = first_needed(statements, self._since)
-                self._needed = needed or position + 1
-            return self.spool.trim(position, self._needed)
+                    store.needs = needed or position + 1
+            return self.spool.trim(position, min(store.needs, others))
 
     @contextmanager
     def untrimmed(self) -> Iterator[None]:
@@ -397,7 +402,7 @@ class Core:
         found = lost(self.reading, all_references(store))
         self.reading.lacks = False
         if found:
-            documents, matches = forget_lost(store, found)
+            documents, matches = forget_lost(store, found, self.engine.outbox.handed)
             text = (
                 f"{self.spool.path.name} has lost {documents:,} documents that were matched, and "
                 f"with them {matches:,} matches that were not handed over: new documents do not "
