@@ -16,6 +16,7 @@ late, so it is not admitted a second time either.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from broker.documents.admission import Admission
@@ -94,6 +95,8 @@ class Retention:
             # from time to time, so they are removed here.
             postings = self.joiner.postings
             postings.remove([d for d, record in postings.records.items() if record.end < horizon])
+            self.store.on_rollback(partial(setattr, self.standings, "gone", self.standings.gone))
+            self.standings.gone = max(self.standings.gone, horizon)
         self.standings.expire(horizon)
         expired = self.relations.expire(horizon)
         if keep is not None:

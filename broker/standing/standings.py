@@ -68,6 +68,9 @@ class Standings:
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
+        self.gone = -UNBOUNDED
+        """Documents that ended before this time are not stored any more, though a match may still
+        contain them: such a match is none."""
         self._memory = Memory(self.tables, catalog, budget, planning, owns)
         self._entries = Entries(
             self.tables, catalog, self._memory.members, ownership, self.lateness

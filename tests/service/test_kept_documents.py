@@ -7,84 +7,23 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
-import xscl
 from broker import Broker, Document
 from broker.delivery import MailboxError
-from broker.model import Match
-from broker.query.prepared import compile_query
 from broker.service.access.access import Access
 from broker.service.backup import back_up, restore
-from broker.service.core.agreement import LOST
 from broker.service.core.answers import Posted
 from broker.service.core.core import Core
-from broker.service.intake import Intake
-from broker.service.maintenance import Maintenance
 from broker.state.logged_documents import all_references
 from broker.state.relations import MatchRelations
 from broker.state.statements import Statements
 from feeds.packs import MOST
 from feeds.references import is_reference
-from feeds.spool import read_rows
 from tests.seeds import seeds
-from tests.service.data import HOUR, PAIR, order, receipt, settings
-
-N = 2 * MOST
-
-
-class Desk:
-    """A state whose documents are matched when the test says so; nothing of them is remembered."""
-
-    def __init__(self, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("broker.results.contents.REMEMBERED", 0)
-        self._settings = settings(state, time={"lateness": "0 s"})
-        self.open()
-
-    def open(self) -> None:
-        self.core = Core(self._settings)
-        self.intake = Intake(self.core, lambda: 1.0)
-        self.upkeep = Maintenance(self.core)
-
-    def subscribe(self, text: str = PAIR) -> None:
-        program = xscl.check([xscl.parse(text)])
-        self.core.engine.subscribe([compile_query(query) for query in program.queries])
-
-    def publish(self, *documents: Posted) -> None:
-        self.intake.publish("S", documents)
-        self.match()
-
-    def match(self) -> None:
-        while rows := [*read_rows(self.core.reading, self.core.position, 2**62)]:
-            self.core.engine.contents.clear()
-            self.core.apply(rows)
-
-    def found(self) -> list[Match]:
-        return [delivered.match for delivered in self.core.mailbox.matches(None, 0, 10_000)]
-
-    def stored(self) -> list[bytes]:
-        """What the tables have in place of documents."""
-        return [
-            xml
-            for (xml,) in self.core.engine.store.rows(
-                "SELECT xml FROM documents WHERE xml IS NOT NULL ORDER BY doc"
-            )
-        ]
-
-    def packs(self) -> list[int]:
-        with self.core.spool._lock:
-            rows = self.core.spool._db.execute("SELECT seq FROM pack ORDER BY seq").fetchall()
-        return [seq for (seq,) in rows]
-
-    def events(self) -> list[str]:
-        return [event.text for event in self.core.mailbox.events(0, 100) if event.kind == LOST]
-
-    def again(self) -> None:
-        """The next start."""
-        self.core.close()
-        self.open()
+from tests.service.data import HOUR, order, receipt
+from tests.service.desk import Desk, N, orders, pair
 
 
 @pytest.fixture
@@ -92,15 +31,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     desk = Desk(tmp_path / "state", monkeypatch)
     yield desk
     desk.core.close()
-
-
-def orders(count: int = N, name: str = "o", **more: Any) -> list[Posted]:
-    return [order(n, id=f"{name}{n}", **more) for n in range(count)]
-
-
-def pair(part: int) -> str:
-    """A part of what a match of an order and a receipt says."""
-    return f"<order><part>{part}</part><site>Kiel</site></order>"
 
 
 def test_the_tables_have_references(desk: Desk) -> None:
@@ -231,77 +161,6 @@ def test_matches_that_wait_in_the_outbox_find_them(
     assert desk.packs() == []
 
 
-def lose(desk: Desk, condition: str) -> None:
-    with desk.core.spool._lock:
-        for table in ("document", "pack"):
-            desk.core.spool._db.execute(f"DELETE FROM {table} WHERE {condition}")
-
-
-@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "at the start"])
-def test_what_is_lost_matches_no_more_and_stops_nobody(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, restarted: bool
-) -> None:
-    desk.subscribe()
-    desk.subscribe("next: S//order[./part->p] NEXT {p = q, 1 hour} S//receipt[./part->q];")
-    desk.publish(*orders())
-    desk.core.trim()
-    lose(desk, f"seq = {MOST}")
-    if restarted:
-        desk.again()
-    else:
-        with pytest.raises(Exception, match=f"pack {MOST}, which was matched, is missing"):
-            desk.publish(receipt(3), receipt(MOST + 3))
-        desk.upkeep.tick()
-    assert desk.events() == [
-        f"spool.sqlite has lost {MOST} documents that were matched, and with them 0 matches that "
-        "were not handed over: new documents do not match these any more. Restore a backup, or "
-        "publish them again"
-    ]
-    if restarted:
-        desk.intake.publish("S", [receipt(3), receipt(MOST + 3)])
-    desk.match()
-    assert [pair(MOST + 3) in each.result for each in desk.found()] == [True] * len(desk.found())
-    assert desk.found()
-    desk.publish(*orders(2, revision=True), receipt(1))
-    assert pair(1) in desk.found()[-1].result
-    desk.again()
-    assert len(desk.events()) == 1
-
-
-def test_matches_of_the_outbox_whose_documents_are_lost_are_told_of(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk.subscribe()
-    desk.publish(*orders())
-    desk.core.trim()
-
-    def refuses(*_: object, **__: object) -> int:
-        raise MailboxError("the disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(desk.core.mailbox, "take", refuses)
-        with pytest.raises(MailboxError):
-            desk.publish(*[receipt(n) for n in (1, 2, MOST + 1)])
-    lose(desk, f"seq = {MOST}")
-    desk.again()
-    assert "with them 2 matches that were not handed over" in desk.events()[0]
-    desk.core.empty_outbox()
-    assert [pair(MOST + 1) in each.result for each in desk.found()] == [True]
-
-
-def test_a_spool_that_is_gone_has_lost_all(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.subscribe()
-    desk.publish(*orders())
-    desk.publish(order("alone"))
-    desk.core.close()
-    for each in desk.core.state.glob("spool.sqlite*"):
-        each.unlink()
-    desk.open()
-    assert any(f"has lost {N} documents that were matched" in text for text in desk.events())
-    desk.publish(receipt(3), receipt("alone"))
-    assert ["<part>alone</part>" in each.result for each in desk.found()] == [True]
-
-
 def test_the_library_reads_a_state_of_a_service(desk: Desk) -> None:
     desk.subscribe()
     desk.publish(*orders())
@@ -372,21 +231,6 @@ def test_a_document_in_any_encoding_is_no_reference(desk: Desk, encoding: str) -
     assert len(desk.found()) == 2
 
 
-def test_what_matches_handed_over_lately_refer_to_may_be_lost(desk: Desk) -> None:
-    """They are looked at when the service starts."""
-    desk.subscribe()
-    for n in range(3):
-        desk.publish(*orders(10, f"{n}-"))
-    desk.publish(receipt(3))
-    desk.core.trim()
-    lose(desk, "seq = 20")
-    desk.again()
-    assert len(desk.found()) == 3
-    assert "has lost 10 documents that were matched, and with them 0 matches" in desk.events()[0]
-    desk.publish(receipt(4))
-    assert len(desk.found()) == 5
-
-
 def test_a_snapshot_that_is_opened_while_packs_are_deleted_finds_all(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -430,37 +274,13 @@ def test_snapshots_that_overlap_all_the_time_keep_little(desk: Desk) -> None:
     before.close()
 
 
-def test_damage_that_is_found_in_the_rest_of_a_pack_leaves_those_that_were_matched(
-    desk: Desk,
-) -> None:
-    desk.subscribe()
-    desk.intake.publish("S", orders(10))
-    rows = [*read_rows(desk.core.reading, 0, 2**62)]
-    desk.core.apply(rows[:6])
-    with desk.core.spool._adding():
-        pass  # what is beside the tables comes there
-    db = desk.core.spool._db
-    ((xml,),) = db.execute("SELECT xml FROM document").fetchall()
-    db.execute("UPDATE document SET xml = ?", [xml[:-3] + b"X" + xml[-2:]])
-    desk.again()
-    assert ["o9 is damaged" in text for text in desk.events()] == [True]
-    desk.match()
-    desk.core.trim()
-    desk.publish(receipt(1), receipt(7), receipt(9))
-    assert [[pair(n) in each.result for n in (1, 7)] for each in desk.found()] == [
-        [True, False],
-        [False, True],
-    ]
-    assert len(desk.events()) == 1
-
-
 def test_after_a_clock_was_wrong_nothing_is_kept_for_its_sake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Documents that were dated by it outlive all others for years."""
     ahead, passed = 20 * 365 * 24 * HOUR, 0
     monkeypatch.setattr(
-        "tests.service.test_kept_documents.Core",
+        "tests.service.desk.Core",
         partial(
             Core,
             clock=lambda: 1_700_000_000 + (ahead + passed) / 1e6,
