@@ -11,7 +11,6 @@ import sqlite3
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +24,6 @@ TABLE = "CREATE TABLE IF NOT EXISTS pack (seq INTEGER PRIMARY KEY, size INTEGER,
 _CODEC = "zstd"
 _CHUNK = 500
 """Packs that are deleted in one transaction."""
-
-
 _NOTHING = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT}
 """Errors of SQLite where there is no such table, or its pages are damaged."""
 
@@ -60,14 +57,13 @@ def documents(where: row_reader.Where, references: Iterable[bytes]) -> dict[byte
     wanted = sorted({*references})
     if not wanted:
         return {}
+    reader = row_reader.as_reader(where)
     found: dict[bytes, bytes] = {}
     for packed, document in _documents(where, wanted):
         if document is None:
-            if isinstance(where, row_reader.Reader):
-                where.lacks = True
-            path = where.path if isinstance(where, row_reader.Reader) else where
-            number = Reference.of(packed).seq
-            raise Lost(f"spool: {path}: pack {number:,}, which was matched, is missing or damaged")
+            reader.lacks = True
+            what = f"pack {Reference.of(packed).seq:,}, which was matched"
+            raise Lost(f"spool: {reader.path}: {what}, is missing or damaged")
         found[packed] = document
     return found
 
@@ -82,27 +78,27 @@ def _documents(
     where: row_reader.Where, wanted: list[bytes]
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """The documents of references in order; None for one that is missing or damaged."""
+    reader = row_reader.as_reader(where)
     seq, body = 0, b""
     with row_reader.reading(where) as db:
         for packed in wanted:
             each = Reference.of(packed)
             if each.seq != seq:
-                seq, body = each.seq, b"" if db is None else _pack(where, db, each.seq)
+                seq, body = each.seq, b"" if db is None else _pack(reader, db, each.seq)
             found = body[each.begin : each.begin + each.size]
             whole = len(found) == each.size and zlib.crc32(found) == each.sum
             yield packed, found if whole else None
 
 
-def _pack(where: row_reader.Where, db: sqlite3.Connection, seq: int) -> bytes:
+def _pack(reader: row_reader.Reader, db: sqlite3.Connection, seq: int) -> bytes:
     """The bytes of a pack; none if it is nowhere."""
-    newer = where.recent if isinstance(where, row_reader.Reader) else None
+    newer = reader.recent
     # In the order in which it moves on: meanwhile it is at both places.
     found = b"" if newer is None else _of_rows(newer.after(seq - 1)[1], seq)
     if found := found or _waiting(db, seq) or _kept(db, seq):
         return found
     if newer is None:  # a process has stored it beside the tables, and ended
-        path = where.path if isinstance(where, row_reader.Reader) else Path(where)
-        return _of_rows(recent.read(path, row_log.secret(db), row_log.newest(db)), seq)
+        return _of_rows(recent.read(reader.path, row_log.secret(db), row_log.newest(db)), seq)
     return b""
 
 

@@ -67,9 +67,10 @@ def _wanted(
 def _recent(where: Where, db: sqlite3.Connection, after: int) -> tuple[int, list[recent.Row]]:
     """The rows with documents after a number that the table lacks, and the number up to which the
     table has to be read."""
-    if isinstance(where, Reader) and where.recent is not None:
-        return where.recent.after(after)
-    path = where.path if isinstance(where, Reader) else Path(where)
+    reader = as_reader(where)
+    if reader.recent is not None:
+        return reader.recent.after(after)
+    path = reader.path
     while True:
         last = row_log.newest(db)
         if not recent.file_of(path).exists():
@@ -95,7 +96,7 @@ def _streams(text: str) -> tuple[str, ...]:
 def _documents(pack: DocumentRow, count: int, where: Where) -> list[DocumentRow]:
     """The rows of the documents of a pack."""
     source, _, streams, _, dated, seq, revision = pack[:7]
-    last, keeps = seq or 0, _keeps(where)
+    last, reader = seq or 0, as_reader(where)
     first = last - count + 1
     try:
         rows = []
@@ -103,15 +104,14 @@ def _documents(pack: DocumentRow, count: int, where: Where) -> list[DocumentRow]
             range(first, first + count), packs.unpack(pack.xml), strict=True
         ):
             place = packs.place_of(source, id)
-            logged = Reference(last, begin, len(xml), sum).packed() if keeps else b""
+            logged = Reference(last, begin, len(xml), sum).packed() if reader.keeps else b""
             # One is made for each document, and names would take twice as long.
             own = (source, id, streams, at, dated, seq, revision, xml, None, place)
             rows.append(DocumentRow(*own, None, "", logged))
         return rows
     except ValueError as error:
-        path = where.path if isinstance(where, Reader) else where
         raise row_log.SpoolError(
-            f"spool: {path}: documents {first} to {last} are damaged"
+            f"spool: {reader.path}: documents {first} to {last} are damaged"
         ) from error
 
 
@@ -156,7 +156,7 @@ def seq_after(where: Where, start_seq: int, rows: int) -> int:
         found = start_seq
         for seq, count in (
             *_numbers(db, start_seq, begin),
-            *[(row.seq, row.values[-2]) for row in newer],
+            *[(row.seq, row.documents) for row in newer],
         ):
             before = max(seq - count, start_seq)
             if seq - before >= rows:
@@ -201,8 +201,8 @@ def stored_at(where: Where, after: int) -> int | None:
 class Reader:
     """Connections to the spool at `path` that stay open between readings, until `close`: to open
     one takes many times as long as to read a few rows. For a process in which no other file takes
-    that place meanwhile, in any thread. Where it `keeps` packs they are
-    there until nobody has references to them, see `Spool.trim`."""
+    that place meanwhile, in any thread. Where it `keeps` packs they are there until nobody has
+    references to them, see `Spool.trim`."""
 
     def __init__(self, path: str | Path, *, keeps: bool = False) -> None:
         self.path = Path(path)
@@ -237,14 +237,15 @@ Where = str | Path | Reader
 """The path of a spool, or connections to it that stay open."""
 
 
-def _keeps(where: Where) -> bool:
-    return isinstance(where, Reader) and where.keeps
+def as_reader(where: Where) -> Reader:
+    """What is known of a spool: a new reader for a path, which has opened nothing."""
+    return where if isinstance(where, Reader) else Reader(where)
 
 
 @contextmanager
 def reading(where: Where) -> Iterator[sqlite3.Connection | None]:
     """A read-only connection; None if the file is missing or empty."""
-    reader = where if isinstance(where, Reader) else Reader(where)
+    reader = as_reader(where)
     try:
         db = reader.take()
         sound = True  # also when whoever reads has enough

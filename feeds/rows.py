@@ -41,7 +41,7 @@ class DocumentRow(NamedTuple):
     why `xml` is not a document; `place` says where it came from, for people. Three fields are not
     columns: `arrival` is when an archive first saw the item, and `order` is a sort key for rows
     read from files. `logged` says where the log keeps `xml` until nobody needs it
-    (`feeds/logged.py`); it is empty where it does not.
+    (`feeds/references.py`); it is empty where it does not.
     """
 
     source: str

@@ -327,14 +327,10 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
             with self._transaction():
                 deleted = row_log.delete(self._db, up_to_seq)
                 requested.delete(self._db, up_to_seq)
-            if not deleted:
-                break
+                gone = kept_packs.delete(self._db, first)
             total += deleted
-        gone = True
-        while gone:
-            with self._transaction():
-                gone = bool(kept_packs.delete(self._db, first))
-        return total
+            if not (deleted or gone):
+                return total
 
     def _keep_packs(self, first: int, last: int) -> None:
         """Keep the packs with numbers from the first to the last."""

@@ -70,7 +70,7 @@ def _copy(core: Core, access: Access, directory: Path) -> BackedUp:
     needed = sum((core.state / name).stat().st_size for name in FILES)
     if free(directory) < needed:
         raise DiskFull(f"{directory}: {needed >> 20:,} MiB are needed for a backup")
-    with core.lock, core.untrimmed():
+    with core.lock, core.packs.untrimmed():
         at, position = core.now(), core.position
         core.prove()
         shutil.copy(core.state / PROOF, directory / PROOF)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from feeds.row_reader import Where
-
 _ARROW_ROWS = 100_000
 """Rows of a record batch, for an answer that is read in several."""
 
 if TYPE_CHECKING:
     # Never a name of the running module: see `broker/state/store.py`.
+    from feeds.row_reader import Where
+
     Connection = duckdb.DuckDBPyConnection
 
 

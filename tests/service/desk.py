@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import xscl
+from broker.delivery import MailboxError
 from broker.model import Match
 from broker.query.prepared import compile_query
 from broker.service.core.agreement import LOST
@@ -23,14 +24,11 @@ N = 2 * MOST
 
 
 class Desk:
-    """A state whose documents are matched when the test says so; so many bytes of them are
-    remembered, but for the next batch."""
+    """A state whose documents are matched when the test says so. It remembers those of a batch and
+    no others, or, if it `remembers`, as many as a service does."""
 
-    def __init__(
-        self, state: Path, monkeypatch: pytest.MonkeyPatch, remembered: int = 0, **more: Any
-    ) -> None:
-        monkeypatch.setattr("broker.results.contents.REMEMBERED", remembered)
-        self._remembers = remembered > 0
+    def __init__(self, state: Path, *, remembers: bool = False, **more: Any) -> None:
+        self._remembers = remembers
         self._settings = settings(state, time={"lateness": "0 s"}, **more)
         self.open()
 
@@ -72,6 +70,17 @@ class Desk:
 
     def events(self) -> list[str]:
         return [event.text for event in self.core.mailbox.events(0, 100) if event.kind == LOST]
+
+    def publish_in_vain(self, *documents: Posted) -> None:
+        """Publish documents while the mailbox takes no matches: they stay in the outbox."""
+
+        def refuses(*_: object, **__: object) -> int:
+            raise MailboxError("the disk is full")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(self.core.mailbox, "take", refuses)
+            with pytest.raises(MailboxError):
+                self.publish(*documents)
 
     def again(self) -> None:
         """The next start."""

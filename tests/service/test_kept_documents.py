@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from random import Random
 import pytest
 
 from broker import Broker, Document
-from broker.delivery import MailboxError
 from broker.service.access.access import Access
 from broker.service.backup import back_up, restore
 from broker.service.core.answers import Posted
@@ -24,13 +22,6 @@ from feeds.references import is_reference
 from tests.seeds import seeds
 from tests.service.data import HOUR, order, receipt
 from tests.service.desk import Desk, N, orders, pair
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    desk = Desk(tmp_path / "state", monkeypatch)
-    yield desk
-    desk.core.close()
 
 
 def test_the_tables_have_references(desk: Desk) -> None:
@@ -50,7 +41,7 @@ def test_the_tables_have_references(desk: Desk) -> None:
     ) + sum(len(receipt(n).xml) for n in (3, 5, MOST + 1))
 
 
-def test_they_are_there_after_a_restart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_there_after_a_restart(desk: Desk) -> None:
     desk.subscribe()
     desk.publish(*orders())
     for step in range(3):
@@ -112,7 +103,7 @@ def test_a_snapshot_finds_what_was_there(desk: Desk) -> None:
         assert [each.xml for each in found] == [each.xml for each in orders()]
 
 
-def test_a_backup_has_them(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_has_them(desk: Desk, tmp_path: Path) -> None:
     desk.subscribe()
     desk.publish(*orders(MOST))
     desk.core.trim()
@@ -121,7 +112,7 @@ def test_a_backup_has_them(desk: Desk, tmp_path: Path, monkeypatch: pytest.Monke
     back_up(desk.core, access, tmp_path / "backup")
     access.close()
     restore(tmp_path / "backup", tmp_path / "restored")
-    again = Desk(tmp_path / "restored", monkeypatch)
+    again = Desk(tmp_path / "restored")
     again.publish(receipt(1))
     assert len(again.found()) == 2
     assert all(pair(1) in each.result for each in again.found())
@@ -136,14 +127,7 @@ def test_matches_that_wait_in_the_outbox_find_them(
     begin = desk.core.now() - 9 * HOUR
     desk.publish(*orders(timestamp=begin))
     desk.core.trim()
-
-    def refuses(*_: object, **__: object) -> int:
-        raise MailboxError("the disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(desk.core.mailbox, "take", refuses)
-        with pytest.raises(MailboxError):
-            desk.publish(*[receipt(n, timestamp=begin + 1, id=f"r{n}") for n in range(9)])
+    desk.publish_in_vain(*[receipt(n, timestamp=begin + 1, id=f"r{n}") for n in range(9)])
     desk.core.committed()
     changed = [order(n, "Bonn", id=f"o{n}", timestamp=begin, revision=True) for n in range(5)]
     with monkeypatch.context() as patched:
@@ -176,13 +160,11 @@ def test_the_library_reads_a_state_of_a_service(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(6, 60))
-def test_matches_are_those_of_documents_in_the_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_matches_are_those_of_documents_in_the_tables(tmp_path: Path, seed: int) -> None:
     """Whether they come together or one by one, with revisions, expiry and restarts between."""
     random = Random(seed)
-    packed = Desk(tmp_path / "packed", monkeypatch)
-    single = Desk(tmp_path / "single", monkeypatch)
+    packed = Desk(tmp_path / "packed")
+    single = Desk(tmp_path / "single")
     begin, clock, count = packed.core.now() - 100 * HOUR, 0, 0
     for each in (packed, single):
         each.subscribe()
@@ -287,7 +269,7 @@ def test_after_a_clock_was_wrong_nothing_is_kept_for_its_sake(
             steady=lambda: passed,
         ),
     )
-    desk = Desk(tmp_path / "state", monkeypatch)
+    desk = Desk(tmp_path / "state")
     desk.subscribe()
     desk.publish(*orders(5, "wrong"))
     ahead = 0

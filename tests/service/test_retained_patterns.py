@@ -20,15 +20,15 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("remembered", [0, 1 << 24])
+@pytest.mark.parametrize("remembers", [False, True])
 @pytest.mark.parametrize("name", ["fold", "not", "next"])
 @pytest.mark.parametrize("seed", seeds(3, 20))
 def test_what_is_deleted_is_in_no_match(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int, remembered: int
+    tmp_path: Path, name: str, seed: int, remembers: bool
 ) -> None:
     """Whether it is still remembered or not; and the state can be opened again."""
     random = Random(seed)
-    desk = Desk(tmp_path / "state", monkeypatch, remembered, retention={"documents": "1 h"})
+    desk = Desk(tmp_path / "state", remembers=remembers, retention={"documents": "1 h"})
     desk.subscribe(f"q: {QUERIES[name]};")
     clock = desk.core.now() - 50 * HOUR
     for n in range(120):

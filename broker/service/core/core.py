@@ -27,7 +27,6 @@ from broker.join.work import Cancelled, Care, Overdue
 from broker.model import UNBOUNDED, Budgets, Limit
 from broker.planner import Planning
 from broker.service.core.agreement import (
-    LOST,
     PROOF,
     agree,
     note_engine,
@@ -37,15 +36,14 @@ from broker.service.core.agreement import (
 from broker.service.core.careful import Careful
 from broker.service.core.handing import Handing
 from broker.service.core.marks import Marks
+from broker.service.core.needed_packs import Packs
 from broker.service.core.watchdog import Watchdog, most
 from broker.settings.schema import Settings
 from broker.shared_match import SharedMatch, count_matches
-from broker.state.logged_documents import all_references, ends, first_needed
-from broker.state.lost_documents import forget_lost
 from broker.state.proof import Proof
 from broker.state.store import LOG_OF_DOCUMENTS, DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
-from feeds.kept_packs import Lost, lost
+from feeds.kept_packs import Lost
 from feeds.requested import Requested
 from feeds.rows import DocumentRow
 from feeds.spool import Reader, Spool
@@ -105,10 +103,6 @@ class Core:
         """The number of the last row of the spool that the engine has committed."""
         self.unstored: str | None = None
         """Why documents cannot be stored, since that was tried."""
-        self._keep = threading.Lock()
-        """Held while rows of the spool are deleted."""
-        self._since = 0
-        """The first document that may need a pack of the spool."""
         self.memory = most(settings.limits.memory)
         """Bytes that this process may take."""
         self._stopped: tuple[int, int] = (0, 0)
@@ -139,12 +133,12 @@ class Core:
             undo.callback(self.spool.close)
             self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
             undo.callback(self.mailbox.close)
-            if lost(self.reading, ends(self.engine.store)):
-                self._forget_lost()
+            self.packs = Packs(self.engine, self.spool, self.reading, self.mailbox)
+            self.packs.look()
             try:
                 self._agree()
             except Lost:
-                self._forget_lost()
+                self.packs.forget_lost()
                 self._agree()
             self.handing = Handing(self.engine, self.mailbox, self.now, self._portion)
             undo.callback(self.handing.close)
@@ -351,23 +345,9 @@ class Core:
     def trim(self) -> int:
         """Delete the rows of the spool that the engine has committed, and that it needs no more;
         returns how many documents those had."""
-        with self._keep:
-            position = self.position
-            self.proof.sync()  # that the engine has them
-            store = self.engine.store
-            with store.snapshot() as statements:
-                # What has expired since they were opened, others may still read.
-                others = store.needed_by_others(statements)
-                if store.needs <= position:
-                    needed, self._since = first_needed(statements, self._since)
-                    store.needs = needed or position + 1
-            return self.spool.trim(position, min(store.needs, others))
-
-    @contextmanager
-    def untrimmed(self) -> Iterator[None]:
-        """A block during which no row of the spool is deleted."""
-        with self._keep:
-            yield
+        position = self.position
+        self.proof.sync()  # that the engine has them
+        return self.packs.trim(position)
 
     def hand_over(self, matches: Sequence[SharedMatch]) -> None:
         """Move matches from the outbox into the mailbox, and record suspensions as events.
@@ -396,30 +376,13 @@ class Core:
 
     # -- after a failure -----------------------------------------------------------------------
 
-    def _forget_lost(self) -> None:
-        """Have the engine forget the documents that it needs and that the spool has lost."""
-        store = self.engine.store
-        found = lost(self.reading, all_references(store))
-        self.reading.lacks = False
-        if found:
-            documents, matches = forget_lost(store, found, self.engine.outbox.handed)
-            text = (
-                f"{self.spool.path.name} has lost {documents:,} documents that were matched, and "
-                f"with them {matches:,} matches that were not handed over: new documents do not "
-                "match these any more. Restore a backup, or publish them again"
-            )
-            _log.warning(LOST, text=text)
-            self.mailbox.record_event(LOST, text)
-            store.broken = True  # the next use reads it again
-            self.engine.acknowledge(())
-
     def mend(self) -> None:
         """Reopen the engine if its memory differs from the file: after a failed commit it is
         unknown whether the file has the batch. What the spool has lost, the engine forgets."""
         with self.lock:
             engine, reason = self.engine, "its memory differs from the file"
             if self.reading.lacks:
-                self._forget_lost()
+                self.packs.forget_lost()
             try:
                 stored = engine.admission.progress.read()
                 same = stored.position == engine.position
