@@ -271,7 +271,8 @@ class Retention(Section):
     """What is forgotten, and when."""
 
     documents: Keep = None
-    """age at which documents go even where a window still reaches them"""
+    """age at which documents go even where a window still reaches them; no match has any of them
+    from then on"""
     identities: Keep = 30 * _DAY
     """how long it is remembered that an expired document was there, so that it is known when it is
     sent again"""
