@@ -100,7 +100,7 @@ def spoil(db: sqlite3.Connection, wrong: Wrong, reason: str) -> list[str]:
     documents = [packs.Packed(id, 0, xml or b"")]
     if len(numbers) > 1:
         documents = _salvaged(xml or b"", len(numbers))
-        # There may be references to those that were matched before.
+        # There may be references to those that were matched before, if it is worth to be kept.
         kept_packs.insert(db, kept_packs.compressed([(last, xml or b"")]))
     db.execute("DELETE FROM document WHERE seq = ?", (last,))
     places = []

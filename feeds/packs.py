@@ -17,6 +17,10 @@ from feeds.rows import DocumentRow
 
 MOST = 64
 """Documents of a pack."""
+KEPT = 16
+"""Documents from which on a pack is kept when it was matched: those of a few, which came in
+requests of their own at the same moment, take little less room together, and each would cost more.
+It must not grow: there are references to packs of so many."""
 _BYTES = 256 << 10
 """Bytes of a pack's documents, unless it is a single one."""
 _SIZE = 4

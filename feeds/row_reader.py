@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +99,16 @@ def _documents(pack: DocumentRow, count: int, where: Where) -> list[DocumentRow]
     source, _, streams, _, dated, seq, revision = pack[:7]
     last, reader = seq or 0, as_reader(where)
     first = last - count + 1
+    keeps = reader.keeps and count >= packs.KEPT
+    if keeps:
+        reader.given = max(reader.given, last)
     try:
         rows = []
         for seq, (id, at, xml, sum, begin) in zip(
             range(first, first + count), packs.unpack(pack.xml), strict=True
         ):
             place = packs.place_of(source, id)
-            logged = Reference(last, begin, len(xml), sum).packed() if reader.keeps else b""
+            logged = Reference(last, begin, len(xml), sum).packed() if keeps else b""
             # One is made for each document, and names would take twice as long.
             own = (source, id, streams, at, dated, seq, revision, xml, None, place)
             rows.append(DocumentRow(*own, None, "", logged))
@@ -125,25 +129,26 @@ def last_seq(where: Where) -> int:
 
 
 def packs_of(where: Where, first: int, last: int, size: int) -> Iterator[list[tuple[int, bytes]]]:
-    """The packs with numbers from the first to the last, in lists of at most `size`."""
-    more = True
-    while more:
+    """The packs with numbers from the first to the last that are worth to be kept, in lists of at
+    most `size`."""
+    while first <= last:
         with reading(where) as db:
             if db is None:
                 return
             begin, newer = _recent(where, db, first - 1)
             found = db.execute(
-                "SELECT seq, xml FROM document WHERE seq BETWEEN ? AND ? AND count > 1"
+                "SELECT seq, xml FROM document WHERE seq BETWEEN ? AND ? AND count >= ?"
                 " ORDER BY seq LIMIT ?",
-                (first, min(last, begin), size),
+                (first, min(last, begin), packs.KEPT, size),
             ).fetchall()
-        if more := len(found) == size:
-            first = found[-1][0] + 1
-        else:
-            beside = [row for row in newer if row.documents > 1 and first <= row.seq <= last]
-            found += [(row.seq, row.values[recent.XML]) for row in beside]
+        beside = (row for row in newer if row.seq <= last and row.documents >= packs.KEPT)
+        left = size - len(found)
+        found += [(row.seq, row.values[recent.XML]) for row in islice(beside, left)]
         if found:
             yield found
+        if len(found) < size:
+            return
+        first = found[-1][0] + 1
 
 
 def seq_after(where: Where, start_seq: int, rows: int) -> int:
@@ -207,6 +212,8 @@ class Reader:
     def __init__(self, path: str | Path, *, keeps: bool = False) -> None:
         self.path = Path(path)
         self.keeps = keeps
+        self.given = 0
+        """The highest number of a pack to which there may be references."""
         self.lacks = False
         """Whether a document that is kept was missed."""
         self.recent: recent.Recent | None = None

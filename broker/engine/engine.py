@@ -23,7 +23,6 @@ from broker.registered import Registered, Status, Subscribed, Suspension
 from broker.results.undelivered import restored
 from broker.shared_match import SharedMatch
 from broker.standing.why import Question
-from broker.state.logged_documents import take_in
 from broker.state.stored_documents import StoredDocument
 from broker.subscriptions.listing import Listing
 from feeds.rows import DocumentRow
@@ -258,8 +257,9 @@ class Engine(Parts):
         """Store the bytes of documents with references that are dated beyond the believed clock, as
         after it was wrong, some at a time."""
         self.ready()
-        with self.store.transaction():
-            take_in(self.store, now, _TAKEN_IN)
+        if self.watermark.highest > now:  # else none is
+            with self.store.transaction():
+                self.relations.take_in(now, _TAKEN_IN)
 
     def decides_by(self) -> int:
         """The highest time by which event patterns decide: while requested history is still to

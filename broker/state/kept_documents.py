@@ -22,6 +22,8 @@ class KeptDocuments:
 
     def __init__(self, statements: Statements) -> None:
         self._sql = statements
+        self.released = 0
+        """How often any were deleted."""
         self._any: bool | None = None
         """Whether there may be rows; None until it was looked at."""
 
@@ -68,6 +70,7 @@ class KeptDocuments:
         if self._any:
             self._sql.run("DELETE FROM kept WHERE doc NOT IN (SELECT unnest(docs) FROM outbox)")
             self._any = None
+            self.released += 1
 
 
 def _by_match(rows: Iterable[tuple[Any, ...]]) -> Callable[[int, int], bytes]:

@@ -68,7 +68,7 @@ def _nearest(sql: Statements, first: int, last: int, order: str) -> tuple[int, b
     """The first or the last document with a reference between two numbers, and that one. References
     grow with the numbers of documents, and to look at all of them would take seconds where there
     are long documents in between."""
-    size = _AT_ONCE
+    size = 0  # mostly it is the first that is looked at
     while first <= last:
         low, high = (first, first + size) if order == "ASC" else (last - size, last)
         found = sql.rows(
@@ -79,7 +79,7 @@ def _nearest(sql: Statements, first: int, last: int, order: str) -> tuple[int, b
         if found:
             return found[0][0], found[0][1]
         first, last = (high + 1, last) if order == "ASC" else (first, low - 1)
-        size *= 2
+        size = 2 * size or _AT_ONCE
     return None
 
 

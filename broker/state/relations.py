@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from broker.model import UNBOUNDED
 from broker.state.kept_documents import KeptDocuments
-from broker.state.logged_documents import SIZE, with_bytes
+from broker.state.logged_documents import SIZE, take_in, with_bytes
 from broker.state.queried_relations import QueriedRelations
 from broker.state.statements import Statements
 from broker.state.stored_documents import (
@@ -52,6 +52,7 @@ class MatchRelations:
         """No document that has rows or bytes ended before this time."""
         self._oldest_gone = -UNBOUNDED
         """No expired document, of which there is the identity alone, ended before this time."""
+        self._deletions = 0
         self.kept = KeptDocuments(statements)
         self.queried = QueriedRelations(statements)
 
@@ -65,6 +66,11 @@ class MatchRelations:
     def _from(self) -> tuple[str, str]:
         """The FROM clause for documents with their versions, and the SQL of the version."""
         return (_VERSIONED, "coalesce(version, 0)") if self.versioned else ("documents", "0")
+
+    @property
+    def deletions(self) -> int:
+        """How often references may have been deleted, or bytes, those that were kept included."""
+        return self._deletions + self.kept.released
 
     # -- documents come and go ---------------------------------------------------------------
 
@@ -104,6 +110,7 @@ class MatchRelations:
     def delete(self, docs: Collection[int]) -> None:
         """Documents and their rows, by number. Matches in the outbox that refer to them still find
         their bytes (`kept`)."""
+        self._deletions += 1
         self.kept.keep(f"doc {_AMONG}", [[*docs]])
         for table in ("rl", "documents", *(("versions",) if self.versioned else ())):
             self._sql.delete(table, "doc", docs)
@@ -124,6 +131,7 @@ class MatchRelations:
         which small batches hardly ever ask. After a rollback see `rolled_back`."""
         if horizon <= self._oldest:
             return 0
+        self._deletions += 1
         self.kept.keep('"end" < ?', [horizon])
         self._sql.run('DELETE FROM rl WHERE "end" < ?', [horizon])
         expired = self._sql.count(
@@ -135,6 +143,12 @@ class MatchRelations:
             '(SELECT "end" FROM documents WHERE xml IS NOT NULL UNION ALL SELECT "end" FROM rl)'
         )
         return expired
+
+    def take_in(self, since: int, most: int) -> None:
+        """Have the bytes of at most so many documents that end after a time in the table, where it
+        has references; these go."""
+        self._deletions += 1
+        take_in(self._sql, since, most)
 
     def _first_end(self, of: str) -> int:
         """The lowest end, UNBOUNDED for none."""
@@ -149,6 +163,7 @@ class MatchRelations:
         """The same for these documents, by number."""
         if not docs:
             return 0
+        self._deletions += 1
         which, parameters = f"doc {_AMONG}", [[*docs]]
         self._oldest_gone = min(self._oldest_gone, self._oldest)
         self.kept.keep(which, parameters)

@@ -251,10 +251,10 @@ class Transactions(Statements):
         if self._inside:
             self._undo.append(undo)
 
-    def needed_by_others(self, than: Statements) -> int:
+    def needed_by_snapshots(self, but: Statements | None = None) -> int:
         """The first pack of the log that may be needed by a snapshot that was opened before this
         one. Those that are opened later need none that this one does not."""
-        own = id(than.connection)
+        own = None if but is None else id(but.connection)
         others = [needs for key, needs in self._snapshots.copy().items() if key != own]
         return min(others, default=UNBOUNDED)
 

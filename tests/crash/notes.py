@@ -21,7 +21,9 @@ def take_notes(path: str) -> None:
     from broker.documents.ahead import Ahead
     from broker.service.core.core import Core
     from broker.state.logged_documents import with_bytes
+    from feeds import packs
 
+    packs.KEPT = 2
     begin, look_back, witness = Core.__init__, backfill.backfill, Ahead.arrivals
 
     def note(**what: object) -> None:

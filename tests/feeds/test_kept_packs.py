@@ -21,7 +21,13 @@ from tests.feeds.spooling import posted
 from tests.seeds import seeds
 
 N = 3 * MOST
+pytestmark = pytest.mark.usefixtures("small_packs")
 END = 2**62
+
+
+@pytest.fixture
+def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("feeds.packs.KEPT", 2)
 
 
 @pytest.fixture(params=[False, True], ids=["tables", "beside"])

@@ -17,11 +17,13 @@ from broker.service.core.core import Core
 from broker.state.logged_documents import all_references
 from broker.state.relations import MatchRelations
 from broker.state.statements import Statements
-from feeds.packs import MOST
+from feeds.packs import KEPT, MOST
 from feeds.references import is_reference
 from tests.seeds import seeds
 from tests.service.data import HOUR, order, receipt
 from tests.service.desk import Desk, N, orders, pair
+
+pytestmark = pytest.mark.usefixtures("small_packs")
 
 
 def test_the_tables_have_references(desk: Desk) -> None:
@@ -39,6 +41,16 @@ def test_the_tables_have_references(desk: Desk) -> None:
     assert relations.stored_bytes("post:S") == sum(
         map(len, [each.xml for each in documents.values()])
     ) + sum(len(receipt(n).xml) for n in (3, 5, MOST + 1))
+
+
+def test_packs_of_few_documents_are_not_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    desk.subscribe()
+    desk.publish(*orders(KEPT - 1, "few"))
+    desk.publish(*orders(KEPT, "many"))
+    assert [is_reference(xml) for xml in desk.stored()] == [False] * (KEPT - 1) + [True] * KEPT
+    desk.core.trim()
+    assert desk.packs() == [2 * KEPT - 1]
 
 
 def test_they_are_there_after_a_restart(desk: Desk) -> None:
@@ -218,8 +230,11 @@ def test_a_snapshot_that_is_opened_while_packs_are_deleted_finds_all(
 ) -> None:
     desk.subscribe()
     begin = desk.core.now() - 9 * HOUR
+    desk.publish(*orders(10, "older-", timestamp=begin - 3 * HOUR))
     desk.publish(*orders(10, timestamp=begin))
     desk.core.trim()
+    desk.upkeep.retain()
+    assert len(desk.stored()) == 10
     store, opened = desk.core.engine.store, ExitStack()
     catch_up = store.catch_up
 
@@ -233,6 +248,7 @@ def test_a_snapshot_that_is_opened_while_packs_are_deleted_finds_all(
     found: list[Statements] = []
     monkeypatch.setattr(store, "catch_up", slow)
     desk.core.trim()
+    assert found
     with opened:
         (documents,) = MatchRelations(found[0]).history(1, 1_000)
         assert len(documents) == 10

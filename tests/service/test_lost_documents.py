@@ -9,6 +9,8 @@ from feeds.spool import read_rows
 from tests.service.data import order, receipt
 from tests.service.desk import Desk, N, lose, orders, pair
 
+pytestmark = pytest.mark.usefixtures("small_packs")
+
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["at once", "at the start"])
 def test_what_is_lost_matches_no_more_and_stops_nobody(desk: Desk, restarted: bool) -> None:

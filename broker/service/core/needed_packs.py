@@ -32,8 +32,11 @@ class Packs:
         self._spool = spool
         self._reading = reading
         self._mailbox = mailbox
+        reading.given = spool.last_seq()  # by former processes
         self._since = 0
         """The first document that may need one."""
+        self._deletions = -1
+        """How often documents had been deleted when it was asked last which is needed."""
         self._trimming = threading.Lock()
 
     def trim(self, position: int) -> int:
@@ -41,13 +44,19 @@ class Packs:
         that it needs; returns how many documents the rows had."""
         store = self._engine.store
         with self._trimming:
-            with store.snapshot() as statements:
-                # What has expired since they were opened, others may still read.
-                others = store.needed_by_others(statements)
-                if store.needs <= position:
-                    needed, self._since = first_needed(statements, self._since)
-                    store.needs = needed or position + 1
-            return self._spool.trim(position, min(store.needs, others))
+            deletions = self._engine.relations.deletions
+            if self._reading.given < store.needs:
+                needs, others = position + 1, store.needed_by_snapshots()  # no document needs any
+            elif deletions == self._deletions:
+                needs, others = store.needs, store.needed_by_snapshots()
+            else:
+                with store.snapshot() as statements:
+                    # What has expired since they were opened, others may still read.
+                    others = store.needed_by_snapshots(statements)
+                    found, self._since = first_needed(statements, self._since)
+                needs = store.needs = found or position + 1
+                self._deletions = deletions
+            return self._spool.trim(position, min(needs, others))
 
     @contextmanager
     def untrimmed(self) -> Iterator[None]:
