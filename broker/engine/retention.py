@@ -16,6 +16,7 @@ late, so it is not admitted a second time either.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from broker.documents.admission import Admission
 from broker.join.joiner import Joiner
 from broker.model import UNBOUNDED
 from broker.query.catalog import Catalog
+from broker.standing.deleted import Deleted
 from broker.standing.standings import Standings
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
@@ -95,8 +97,7 @@ class Retention:
             # from time to time, so they are removed here.
             postings = self.joiner.postings
             postings.remove([d for d, record in postings.records.items() if record.end < horizon])
-            self.store.on_rollback(partial(setattr, self.standings, "gone", self.standings.gone))
-            self.standings.gone = max(self.standings.gone, horizon)
+            self._delete(max(self.standings.deleted.before, horizon), self.standings.deleted.docs)
         self.standings.expire(horizon)
         expired = self.relations.expire(horizon)
         if keep is not None:
@@ -114,7 +115,17 @@ class Retention:
         docs = self.admission.postdated.older(horizon)
         if docs:
             self.joiner.postings.remove(docs)
+            known = {**self.standings.deleted.docs, **docs}
+            # Windows do not reach those before the horizon, or all of them are deleted.
+            left = {doc: end for doc, end in known.items() if end >= self._expired}
+            self._delete(self.standings.deleted.before, left)
+            self.standings.drop([*docs])
         return self.relations.expire_each(docs)
+
+    def _delete(self, before: int, docs: Mapping[int, int]) -> None:
+        """Have these documents in no match of an event pattern any more."""
+        self.store.on_rollback(partial(setattr, self.standings, "deleted", self.standings.deleted))
+        self.standings.deleted = Deleted(before, docs)
 
     def forget(self, seen: int, keep: int) -> int:
         """Delete the identities of expired documents that ended more than `keep` before `seen`;

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from broker.join.budget import Budget
-from broker.model import UNBOUNDED
-from broker.pattern.in_order.standing import Answer
 from broker.pattern.published import Published
 from broker.pattern.setting import HELD
 from broker.query.canonical import Subscription
@@ -51,10 +49,8 @@ class Deciding:
         may become documents before the next is asked."""
         limits, work = self._limits, self._budget.work
         live = self._standings.live
-        gone = self._standings.gone
         for group, answer in self._standings.settle(highest, self._begins):
-            if gone > -UNBOUNDED:
-                answer = _of_stored(answer, gone)
+            answer = self._standings.deleted.left(answer)
             left: Iterable[int] = answer
             if group is not None:
                 if not limits and not limits.cuts and work.care is None:
@@ -145,16 +141,6 @@ class Deciding:
 
 
 _number = attrgetter("number")
-
-
-def _of_stored(answer: Answer, horizon: int) -> Answer:
-    """The matches of an answer without any document that ended before a time."""
-    return {
-        number: published
-        if published is None
-        else [each for each in published if min([row.end for row in each.instance.rows]) >= horizon]
-        for number, published in answer.items()
-    }
 
 
 def _audiences(subscribers: Sequence[Subscription]) -> list[list[Subscription]]:

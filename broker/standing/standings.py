@@ -25,6 +25,7 @@ from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
 from broker.standing.arriving import Arriving
+from broker.standing.deleted import NONE
 from broker.standing.entries import Entries
 from broker.standing.live import Group, Live, Owns, tap_names
 from broker.standing.memory import TRIES, Memory
@@ -68,9 +69,8 @@ class Standings:
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
-        self.gone = -UNBOUNDED
-        """Documents that ended before this time are not stored any more, though a match may still
-        contain them: such a match is none."""
+        self.deleted = NONE
+        """What is in no match from now on."""
         self._memory = Memory(self.tables, catalog, budget, planning, owns)
         self._entries = Entries(
             self.tables, catalog, self._memory.members, ownership, self.lateness
@@ -307,7 +307,7 @@ class Standings:
         self._memory.expire(horizon)
 
     def drop(self, docs: Sequence[int]) -> None:
-        """Drop the stored rows of documents, before `fill` brings others."""
+        """Drop the stored rows of documents."""
         self.tables.delete_rows(docs)
 
     # -- others that match patterns --------------------------------------------------------------

@@ -33,11 +33,12 @@ class Postdated:
         }
         self._store.insert("postdated", pa.table(columns))
 
-    def older(self, horizon: int) -> list[int]:
-        """The documents that came before a time and are dated after it."""
+    def older(self, horizon: int) -> dict[int, int]:
+        """The documents that came before a time and are dated after it, with when they end."""
         docs = self._came_before(horizon)
         stored = self._relations.intervals(docs)
-        return [doc for doc in docs if doc in stored and stored[doc].end >= horizon]
+        ends = {doc: stored[doc].end for doc in docs if doc in stored}
+        return {doc: end for doc, end in ends.items() if end >= horizon}
 
     def forget_gone(self, horizon: int) -> None:
         """Forget those that came before a time and of which not even the identity is left."""
