@@ -295,7 +295,7 @@ class Parenthesis:
 @dataclass(frozen=True, slots=True)
 class Nested:
     """`(SELECT ...) path`: an anonymous stream of result documents, of which `steps` is the
-    block."""
+    block; without a path, the whole documents."""
 
     query: Query
     steps: tuple[Step, ...]

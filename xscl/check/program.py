@@ -185,7 +185,8 @@ class _File:
     # -- durations ---------------------------------------------------------------------------
 
     def resolve(self, query: ast.Query) -> ast.Query:
-        """The query with its windows as numbers, the same object where it has no named ones."""
+        """The query with its windows as numbers and a path behind each query in parentheses, the
+        same object where that changes nothing."""
         changed: dict[str, Any] = {
             "pattern": self.pattern(query.pattern),
             "within": self.window(query.within),
@@ -200,7 +201,10 @@ class _File:
             case ast.Block():
                 return pattern
             case ast.Nested():
-                return _with(pattern, query=self.resolve(pattern.query))
+                # Without a path its results are taken whole.
+                whole = ast.Step("/", ast.Test("element"), span=pattern.span)
+                steps = pattern.steps or (whole,)
+                return _with(pattern, query=self.resolve(pattern.query), steps=steps)
             case ast.Join():
                 left, right = self.pattern(pattern.left), self.pattern(pattern.right)
                 return _with(pattern, left=left, right=right, window=self.window(pattern.window))
