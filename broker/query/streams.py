@@ -1,4 +1,4 @@
-"""The streams that a query reads, and those that it publishes to."""
+"""What stands somewhere in a query: the streams that it reads and publishes to, its windows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 from xscl import ast
+
+
+def windows(query: ast.Query) -> list[ast.Duration]:
+    """All windows of a query, wherever they stand, but for those of WAIT."""
+    nodes = [*_nodes(query)]
+    waits = [id(node.wait) for node in nodes if isinstance(node, ast.Query)]
+    return [node for node in nodes if isinstance(node, ast.Duration) and id(node) not in waits]
 
 
 def reads(query: ast.Query) -> set[str]:

@@ -10,6 +10,7 @@ polling, books          fetches feeds; the list of feeds
 pipeline.driver         the pipeline's thread, which restarts it after failures
 pipeline.local, spark   the pipeline in this process, and the one through Spark
 subscriptions, bulk     add, pause, replace and drop subscriptions while documents flow
+short_retention         warnings about windows that are longer than documents are kept
 channels, letters, feeds    the operations on channels, dead letters and feeds
 maintenance             the passing of time, retention, compaction
 backup                  backups of a state, and restoring them

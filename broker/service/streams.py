@@ -14,6 +14,7 @@ from broker.price import Price, Prices, dear, quickly
 from broker.query.prepared import Compiled
 from broker.service.core.core import Core
 from broker.service.core.errors import NotFound
+from broker.service.short_retention import short_retention
 from broker.state.stream_counts import StreamCount
 from broker.statistics.model import StreamSeen
 from broker.suggest import Suggestion, suggest, suggest_for
@@ -81,6 +82,13 @@ class Streams:
             more = f"; so are {count - len(warnings):,} more queries"
             warnings[-1] = replace(last, message=last.message + more)
         return (*warnings,)
+
+    def short(self, compiled: Sequence[Compiled]) -> list[Diagnostic]:
+        """Warnings about windows that are longer than documents are kept."""
+        kept = self._core.settings.retention.documents
+        if kept is None:
+            return []
+        return short_retention(compiled, kept, self._core.engine.watermark.allowed)
 
     def prices(self, compiled: Sequence[Compiled]) -> list[Price | None]:
         """What queries are expected to cost, by the documents that are stored; None of those of

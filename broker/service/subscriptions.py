@@ -85,7 +85,7 @@ class Subscriptions:
             unchanged = [query for query in compiled if self._outcome(query) == "unchanged"]
         old = {query.id for query in unchanged}
         dear = self._streams.dear([query for query in compiled if query.id not in old])
-        warnings = (*warnings, *dear)
+        warnings = (*warnings, *dear, *self._streams.short(compiled))
         self._streams.refuse(warnings, unchanged)
         for spec in channels:
             check_channel(self._core, spec)
@@ -200,7 +200,7 @@ class Subscriptions:
             CheckedQuery(q.id, q.text, outcome, outline(q.resolved.query.pattern), price)
             for q, outcome, price in zip(compiled, outcomes, prices, strict=True)
         ]
-        return Checked(tuple(queries), warnings)
+        return Checked(tuple(queries), (*warnings, *self._streams.short(compiled)))
 
     def dry_run(
         self,
