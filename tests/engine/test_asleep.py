@@ -14,7 +14,9 @@ from broker import Broker, Document, Match
 from broker.standing.live import Live
 from broker.standing.memory import Memory
 from tests.engine.test_patterns_shared import TEXTS, stream, told
+from tests.seeds import seeds
 
+LATENESS = (0.0, 3.0, 40.0)
 _LAST = Document("z", timestamp=1_000.0, xml="<z/>")
 
 
@@ -56,11 +58,12 @@ def awakened() -> Iterator[list[str]]:
         yield found
 
 
-@pytest.mark.parametrize("lateness", [0.0, 3.0, 40.0])
+@pytest.mark.parametrize("lateness", LATENESS)
 @pytest.mark.parametrize("name", TEXTS)
 def test_restarts_change_no_match(name: str, lateness: float) -> None:
     text = queries(name)
-    for seed in range(2):
+    # Every second case has revisions.
+    for seed in seeds(1, 8, start=LATENESS.index(lateness)):
         random = Random(seed)
         documents = stream(seed, 80)
         if seed % 2:

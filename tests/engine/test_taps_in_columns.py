@@ -14,6 +14,7 @@ from broker.join.candidates import Found
 from broker.join.one_block import TapRows
 from broker.standing.in_columns import InColumns
 from broker.standing.tap_columns import TapColumns
+from tests.seeds import seeds
 
 _VALUES = 12
 _A, _B, _C = (f"S/e[./{name} = '{{{n}}}'][./k->{var}]" for n, (name, var) in enumerate(
@@ -97,7 +98,7 @@ def _found(seed: int, size: int, state: Path | None = None, late: int = 0) -> li
     return sorted(found)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2, 8))
 @pytest.mark.parametrize("late", [0, 5])
 def test_batches_change_nothing(seed: int, late: int, handed: list[int]) -> None:
     one_by_one = _found(seed, 1, late=late)

@@ -112,7 +112,7 @@ def test_what_comes_late_changes_no_match(
     are decided in batches."""
     random, values = Random(seed), (200, 200, 20)[seed % 3]
     in_order: list[Offer] = []
-    for batch in offers(random, together(text), 2_500):
+    for batch in offers(random, together(text), 1_600):
         in_order += batch
     in_order.sort(key=lambda each: (each[2].end, each[2].doc))
     with monkeypatch.context() as patch:
