@@ -18,6 +18,7 @@ from tests.oracle.generate import Case, case
 from tests.oracle.generate_documents import Level
 from tests.oracle.generate_hard import hard_case
 from tests.oracle.generate_patterns import pattern_case
+from tests.oracle.generate_wild import wild_case
 from tests.properties.harness import disagreement, expected, flat, reduced
 
 
@@ -32,6 +33,8 @@ def one(seed: int, level: str) -> Outcome:
 def _case(random: Random, level: str) -> Case:
     if level in ("patterns", "several"):
         return pattern_case(random, tied=level == "several", several=level == "several")
+    if level == "wild":
+        return wild_case(random)
     return hard_case(random) if level == "hard" else case(random, cast(Level, level))
 
 
@@ -44,5 +47,5 @@ def _matches(of: Case) -> int:
 
 if __name__ == "__main__":
     raise SystemExit(
-        long_run(__doc__, "level", ("core", "full", "hard", "patterns", "several"), one)
+        long_run(__doc__, "level", ("core", "full", "hard", "patterns", "several", "wild"), one)
     )
