@@ -64,6 +64,13 @@ RUNS = {
         4_000,
         ("--level", "several"),
     ),
+    "engine-wild": Run(
+        "queries of the whole grammar put together at random, and the oracle",
+        _ORACLE,
+        "--cases",
+        10_000,
+        ("--level", "wild"),
+    ),
     "why": Run(
         "why queries match or not, and the oracle",
         "tests.why.deep",
