@@ -150,7 +150,9 @@ class Admission:
                 document = document._replace(logged=b"")
             admitted.append(Admitted(place, document, revision, highest))
         self.letters.add(letters, at)
-        self.postdated.add([a.document.doc for a in admitted if a.document.end > now], now)
+        ends = {a.document.doc: a.document.end for a in admitted}
+        self.postdated.remove([a.document.doc for a in admitted if a.revision])
+        self.postdated.add([doc for doc, end in ends.items() if end > now], now)
         if admitted:
             watermark.touch()
         return admitted

@@ -125,7 +125,9 @@ class Retention:
     def _delete(self, before: int, docs: Mapping[int, int]) -> None:
         """Have these documents in no match of an event pattern any more."""
         self.store.on_rollback(partial(setattr, self.standings, "deleted", self.standings.deleted))
-        self.standings.deleted = Deleted(before, docs)
+        self.standings.deleted = Deleted(
+            before, docs, self.admission.next_doc - 1, self.relations.unexpired
+        )
 
     def forget(self, seen: int, keep: int) -> int:
         """Delete the identities of expired documents that ended more than `keep` before `seen`;

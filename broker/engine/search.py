@@ -149,6 +149,9 @@ class Search:
                 run.append(Admitted(position, document))
             if run and parts.elsewhere is not None:
                 parts.elsewhere.add(run, published)
+            believed = parts.wall.believed()
+            ahead = [each.document.doc for each in run if each.document.end > believed]
+            parts.admission.postdated.add(ahead, believed)
             found = self.process(run, published, now) if run else []
         # Matches of derived documents count towards the limit of the document that caused them, so
         # only now is it known which results are beyond a limit.

@@ -33,6 +33,11 @@ class Postdated:
         }
         self._store.insert("postdated", pa.table(columns))
 
+    def remove(self, docs: Sequence[int]) -> None:
+        """Forget documents that are revised, in the transaction that stores their revisions."""
+        if self._any and docs:
+            self._store.delete("postdated", "doc", docs)
+
     def older(self, horizon: int) -> dict[int, int]:
         """The documents that came before a time and are dated after it, with when they end."""
         docs = self._came_before(horizon)

@@ -205,6 +205,11 @@ class MatchRelations:
             for row in with_bytes(self._sql, rows, XML)
         ]
 
+    def unexpired(self, docs: Collection[int]) -> set[int]:
+        """Those of these documents that have not expired."""
+        sql = f"SELECT doc FROM documents WHERE doc {_AMONG} AND xml IS NOT NULL"
+        return {doc for (doc,) in self._sql.rows(sql, [[*docs]])}
+
     def intervals(self, docs: Collection[int]) -> dict[int, Interval]:
         """Their intervals, by number."""
         if not docs:

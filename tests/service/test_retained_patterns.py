@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,76 @@ def test_what_was_dated_beyond_the_clock_and_is_deleted_is_in_no_match(
             desk.again()
             clock.move(desk)
     assert desk.found() or name == "fold"
+    desk.core.close()
+
+
+MINUTE = HOUR // 60
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> tuple[Desk, _Clock]:
+    desk = Desk(tmp_path / "state", retention={"documents": "1 h"})
+    return desk, _Clock(desk)
+
+
+def _post(desk: Desk, clock: _Clock, xml: str, at: int = 0, **more: Any) -> None:
+    """A document dated `at` minutes after now."""
+    desk.publish(Posted(xml.encode(), timestamp=clock.now + at * MINUTE, **more))
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_deleted_and_is_revised_is_there_again(
+    timed: tuple[Desk, _Clock], restarts: bool
+) -> None:
+    desk, clock = timed
+    desk.subscribe("p: S/a->x NEXT {9 h} S/b->y; q: S/a->x FOLLOWED BY {9 h} S/b->y")
+    _post(desk, clock, "<a/>", 500, id="one")
+    clock.now += 3 * HOUR
+    _post(desk, clock, "<t/>", id="t")
+    desk.upkeep.retain()
+    assert _stored(desk) == {"t"}
+    _post(desk, clock, "<a/>", id="one", revision=True)
+    if restarts:
+        desk.again()
+        clock.move(desk)
+    clock.now += MINUTE
+    _post(desk, clock, "<b/>", id="two")
+    clock.now += MINUTE
+    _post(desk, clock, "<t/>", id="end")
+    found = sorted((match.query, *[each.id for each in match.documents]) for match in desk.found())
+    assert found == [("p", "one", "two"), ("q", "one", "two")]
+    desk.core.close()
+
+
+@pytest.mark.parametrize("first", [0, 500])
+def test_a_revision_says_anew_how_old_a_document_is(timed: tuple[Desk, _Clock], first: int) -> None:
+    """Also of one that was dated beyond the clock."""
+    desk, clock = timed
+    desk.subscribe("q: S/a->x FOLLOWED BY {9 h} S/b->y")
+    _post(desk, clock, "<a/>", first, id="one")
+    clock.now += 50 * MINUTE
+    _post(desk, clock, "<a/>", id="one", revision=True)
+    clock.now += 30 * MINUTE
+    _post(desk, clock, "<t/>", id="t")
+    desk.upkeep.retain()
+    assert _stored(desk) == {"one", "t"}
+    _post(desk, clock, "<b/>", id="two")
+    assert [[each.id for each in match.documents] for match in desk.found()] == [["one", "two"]]
+    desk.core.close()
+
+
+def test_a_result_that_is_dated_beyond_the_clock_goes_with_its_documents(
+    timed: tuple[Desk, _Clock],
+) -> None:
+    desk, clock = timed
+    desk.subscribe("p: S/a->x FOLLOWED BY {900 h} S/b->y PUBLISH R; r: R/result NEXT S/c")
+    _post(desk, clock, "<a/>", id="a")
+    _post(desk, clock, "<b/>", 500 * 60, id="b")
+    assert len(_stored(desk)) == 3
+    clock.now += 2 * HOUR
+    _post(desk, clock, "<t/>", id="t")
+    desk.upkeep.retain()
+    assert _stored(desk) == {"t"}
     desk.core.close()
 
 
