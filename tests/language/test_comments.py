@@ -87,3 +87,33 @@ def test_comments_anywhere(data: st.DataObject) -> None:
         # Behind it there may be one that was put at its end, which is a part of it then.
         assert len(re.findall(rf"{re.escape(comment)}(?= --|$)", formatted, re.MULTILINE)) == 1
     assert format_with_comments(parse(formatted)) == formatted
+
+
+_PLACES = (
+    "SELECT <a>% <b>%{%x%}% t%</b>% %<c/>%</a>% FROM S//b->x",
+    "SELECT <a>%\n  %<b>%\n{x}\n%</b>\n%</a> FROM S//b->x -- end\n",
+    "SELECT <a>%</a> FROM S//b->x",
+    "SELECT <a>{x}% %{x}%</a> FROM S//b->x",
+)
+
+
+@pytest.mark.parametrize(
+    "comment", ["<!-- one -->", "<!---->", "<!-- of\n two -->", "\n<!-- a -->\n"]
+)
+@pytest.mark.parametrize("text", _PLACES)
+def test_a_comment_of_xml_anywhere_in_an_element_changes_nothing(text: str, comment: str) -> None:
+    """Whatever stands around it; none of its words is lost."""
+    bare = format_file(parse(text.replace("%", "")))
+    for chosen in range(text.count("%") + 1):
+        parts = text.split("%")
+        places = [comment if chosen in (n, len(parts) - 1) else "" for n in range(len(parts) - 1)]
+        whole = "".join(map(str.__add__, parts, [*places, ""]))
+        try:
+            file = parse(whole)
+        except XsclError:
+            continue  # between braces it is none
+        formatted = format_with_comments(file)
+        assert format_file(parse(formatted)) == format_file(file)
+        if comment.strip() not in bare:
+            assert all(formatted.count(word) >= whole.count(word) for word in ("one", "two"))
+        assert format_with_comments(parse(formatted)) == formatted

@@ -3,8 +3,8 @@
 In: a parsed file. Out: its canonical text with its comments. A comment on a line of its own is
 printed above the token that followed it, a comment at the end of a line behind the token before it.
 The tokens of the original and of the canonical text are aligned, one statement at a time; a comment
-at a token that the canonical text lacks goes to the nearest token that it has. Formatting is
-idempotent.
+at a token that the canonical text lacks goes to the nearest token that it has. A comment of XML for
+which that is no place within its element is written above the statement. Formatting is idempotent.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from difflib import SequenceMatcher
 from itertools import dropwhile
 
 from xscl import ast
+from xscl.errors import XsclError
 from xscl.syntax.lexer import NAME, NamePattern
 from xscl.syntax.parser import parse
 from xscl.syntax.printer import format_file
@@ -79,9 +80,33 @@ def format_with_comments(file: ast.File) -> str:
     at = 0
     for old, new in zip(old_statements, [*new_statements, _Statement()], strict=False):
         end = new.tokens[-1].end if new.tokens else len(canonical)
-        pieces.append(_with_comments(canonical, at, end, old, new))
+        piece = _with_comments(canonical, at, end, old, new)
+        if any(each.inline for each in old.comments) and not _says(piece, canonical[at:end]):
+            piece = _with_comments(canonical, at, end, _lifted(old), new)
+        pieces.append(piece)
         at = end
     return "".join(pieces).removeprefix("\n").rstrip() + "\n"
+
+
+def _says(piece: str, canonical: str) -> bool:
+    """Whether a statement with its comments is the canonical one, with all of these comments."""
+    try:
+        return format_file(parse(piece)).strip() == format_file(parse(canonical)).strip()
+    except XsclError:
+        return False
+
+
+def _lifted(statement: _Statement) -> _Statement:
+    """The statement with the comments of XML above it, as comments of lines."""
+    lifted = [
+        _Comment(f"-- {line.strip()}".rstrip(), 0, True, False, False, False)
+        for each in statement.comments
+        if each.inline
+        for line in each.text.removeprefix("<!--").removesuffix("-->").strip().split("\n")
+    ]
+    others = [each for each in statement.comments if not each.inline]
+    first = [each for each in others if each.before == 0]
+    return _Statement(statement.tokens, [*first, *lifted, *[o for o in others if o.before]])
 
 
 # -- reading -----------------------------------------------------------------------------------
