@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from broker.backfill import rehearsed
 from broker.engine import Engine
+from broker.join.work import Work
 from broker.query.prepared import compile_query, compile_text
 from broker.registered import Registered
 from broker.standing.why import Question, Why
@@ -40,12 +41,14 @@ class NotStored(LookupError):
 class Asking:
     """Asks an engine. What needs the engine itself is done under `lock`; documents are read from a
     snapshot, and `rest` is called after each few hundred. A document is only there if `may_read`
-    returns True for one of its streams."""
+    returns True for one of its streams. A pattern that is not registered is tried as `work`, by
+    which another thread may stop it."""
 
     engine: Engine
     lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     rest: Callable[[], object] = lambda: None
     may_read: Callable[[str], bool] = lambda _: True
+    work: Work = field(default_factory=Work)
 
     def of_subscription(self, id: str, budget: Budget | None = None) -> list[Told]:
         """What became of the stored documents of a subscription. KeyError if there is none of this
@@ -64,7 +67,8 @@ class Asking:
     def of_queries(
         self, queries: Sequence[ResolvedQuery], budget: Budget | None = None
     ) -> list[Told]:
-        """What would become of the stored documents of these queries."""
+        """What would become of the stored documents of these queries. ValueError if one would be
+        suspended among them, and Stopped."""
         found: list[Told] = []
         most = (budget or Budget()).documents
         for query in queries:
@@ -72,7 +76,8 @@ class Asking:
                 with history(self.engine.store) as past:
                     first = past.relations.first_of_newest(most)
                 note = f" (only the newest {plural(most, 'document')} were asked)" if first else ""
-                with rehearsed(self.engine, compile_query(query), self.rest, first) as asked:
+                compiled = compile_query(query)
+                with rehearsed(self.engine, compiled, self.rest, self.work, first) as asked:
                     found += [
                         replace(each, sentence=f"{each.sentence}{note}")
                         for each in self._told(asked)
@@ -96,7 +101,7 @@ class Asking:
                         pattern = stack.enter_context(self.engine.why(id))
             elif holds_pattern(query.query):
                 pattern = stack.enter_context(
-                    rehearsed(self.engine, compile_query(query), self.rest)
+                    rehearsed(self.engine, compile_query(query), self.rest, self.work)
                 )
             past = stack.enter_context(history(self.engine.store, self.rest, self.may_read))
             if pattern:

@@ -130,20 +130,22 @@ def dry_run(
 
 @contextmanager
 def rehearsed(
-    engine: Engine, query: Compiled, rest: Callable[[], object], first: int = 0
+    engine: Engine, query: Compiled, rest: Callable[[], object], work: Work, first: int = 0
 ) -> Iterator[list[Question]]:
     """The question what would become of the stored documents, from number `first` on, of an event
     pattern that need not be registered, from a snapshot; `rest` is called now and then. Raises
-    `XsclError` as `backfill` does."""
+    `XsclError` and Stopped as `backfill` does, and ValueError if the pattern would be suspended."""
     _refuse_nested([query])
     with engine.store.snapshot() as statements:
         relations = MatchRelations(statements)
         first = max(first, relations.first_since(-UNBOUNDED) or 0)
-        past = _Past(engine, [query], None, first, relations, Work())
+        past = _Past(engine, [query], None, first, relations, work)
         for documents in relations.history(first, _BATCH):
             past.see(documents)
             rest()
         past.end()
+    for each in past.suspended:
+        raise ValueError(f"{each.id} would be suspended: {each.reason}")
     with past.engine.why(query.id) as asked:
         yield asked
 

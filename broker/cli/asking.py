@@ -55,7 +55,10 @@ class LocalAsking:
         from broker.why.model import Budget
 
         queries = xscl.check([xscl.parse(text, name)]).queries
-        told = self._asking.of_queries(queries, Budget(at_most))
+        try:
+            told = self._asking.of_queries(queries, Budget(at_most))
+        except ValueError as error:
+            raise Failed(str(error)) from None
         return [reply_of(each).model_dump() for each in told]
 
     def between(self, query: str, is_text: bool, ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import xscl
 from broker.asking import Asking, NotStored, Told
+from broker.join.work import Overdue, Work
 from broker.service.access.scopes import SERVICE, Identity
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, NotFound
@@ -40,19 +42,18 @@ class Explanations:
     def of_subscription(self, id: str, budget: Budget, who: Identity = SERVICE) -> list[Told]:
         """What became of the stored documents of a subscription."""
         self._tenants.check_streams_of(who, [id])
-        with self._one:
+        self._find(id)
+        with self._asking(who) as asking:
             try:
-                return self._asking(who).of_subscription(id, budget)
+                return asking.of_subscription(id, budget)
             except KeyError:
                 raise NotFound("subscription", id) from None
-            except ValueError as error:
-                raise Conflict(str(error)) from None
 
     def of_text(self, text: str, budget: Budget, who: Identity = SERVICE) -> list[Told]:
         """What would become of them for the queries of a text; nothing is registered."""
         queries = _checked(text, who)
-        with self._one:
-            return self._asking(who).of_queries(queries, budget)
+        with self._asking(who) as asking:
+            return asking.of_queries(queries, budget)
 
     def between(
         self,
@@ -66,18 +67,34 @@ class Explanations:
         asked: Sequence[ResolvedQuery | str] = _checked(query, who) if text else [query]
         if not text:
             self._tenants.check_streams_of(who, [query])
-        with self._one:
+            self._find(query)
+        with self._asking(who) as asking:
             try:
-                return [self._asking(who).between(each, documents, budget) for each in asked]
+                return [asking.between(each, documents, budget) for each in asked]
             except NotStored as error:
                 raise Conflict(str(error)) from None
             except KeyError:
                 raise NotFound("subscription", query) from None
-            except ValueError as error:
-                raise Conflict(str(error)) from None
 
-    def _asking(self, who: Identity) -> Asking:
-        return Asking(self._core.engine, self._core.lock, Rest(self._core.lock), who.may_read)
+    def _find(self, id: str) -> None:
+        """Raise NotFound at once, without waiting for what others ask."""
+        try:
+            with self._core.at_once():
+                self._core.engine.registered_one(id)
+        except KeyError:
+            raise NotFound("subscription", id) from None
+
+    @contextmanager
+    def _asking(self, who: Identity) -> Iterator[Asking]:
+        """What a pattern would find is searched within the limits for queries. Raises Conflict."""
+        core, work = self._core, Work()
+        try:
+            with self._one, core.watchdog.watching(work):
+                yield Asking(core.engine, core.lock, Rest(core.lock), who.may_read, work)
+        except Overdue as why:
+            raise Conflict(f"among the stored documents the query is too much: {why}") from None
+        except ValueError as error:
+            raise Conflict(str(error)) from None
 
 
 class Rest:
