@@ -21,6 +21,25 @@ class XmlOptions:
     split: str | None = None
 
 
+def _element_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    if name is not None:
+        from lxml import etree
+
+        try:
+            etree.QName("urn:any", name)
+        except ValueError:
+            raise click.BadParameter(f"{name!r} is no name of an element") from None
+    return name
+
+
+split_option = click.option(
+    "--split",
+    metavar="NAME",
+    callback=_element_name,
+    help="Make each element NAME of an .xml file a document.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A path, and whether its JSON lines are read, or its XML files."""
@@ -38,6 +57,11 @@ class Place:
 def places(paths: Sequence[Path]) -> Iterator[Place]:
     """What is read at the paths of --documents; it is said where nothing is there yet."""
     for path in paths:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise click.BadParameter(
+                f"{path}: neither a file nor a directory; write what it gives into a file",
+                param_hint="--documents",
+            )
         lines, files = path.suffix == ".jsonl", path.suffix != ".jsonl"
         if path.is_dir():
             lines = next(path.glob("*.jsonl"), None) is not None

@@ -14,7 +14,13 @@ import click
 
 from broker.cli.opening import open_broker, report_unseen
 from broker.cli.output import Delivery, format_option, out_option
-from broker.cli.places import XmlOptions, check_xpath, places, report_places
+from broker.cli.places import (
+    XmlOptions,
+    check_xpath,
+    places,
+    report_places,
+    split_option,
+)
 from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.sharding import Sharding, conf_option, shards_options
@@ -73,7 +79,7 @@ if TYPE_CHECKING:
     callback=check_xpath,
     help="Where an .xml document holds its time (a date, or seconds); else the file's time counts.",
 )
-@click.option("--split", metavar="NAME", help="Make each element NAME of an .xml file a document.")
+@split_option
 @click.option(
     "--interval",
     type=DURATION,

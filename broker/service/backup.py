@@ -54,6 +54,8 @@ def back_up(core: Core, access: Access, directory: Path) -> BackedUp:
     Raises Conflict for another directory, DiskFull, and the errors of the files. Documents that are
     published meanwhile are accepted, and matched afterwards.
     """
+    if directory.resolve().is_relative_to(core.state.resolve()):
+        raise Conflict(f"{directory} is in the state directory, where only the service writes")
     try:
         with _ONE_AT_A_TIME:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

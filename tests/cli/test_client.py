@@ -132,6 +132,8 @@ def test_an_unknown_id_with_which_others_begin(service: Serving, tmp_path: Path)
     service.done("pause", "--prefix", "hint-")
     listed = service.broker("list", "hint-")
     assert (listed.stdout.count("paused"), listed.stderr) == (2, ""), "in its column, not again"
+    refused = service.broker("unsubscribe", "--prefix", "")
+    assert (refused.returncode, "add --yes" in refused.stderr) == (2, True)
     service.done("unsubscribe", "--prefix", "hint-")
 
 

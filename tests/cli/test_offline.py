@@ -35,6 +35,9 @@ def test_subscriptions_change_while_the_service_is_down(tmp_path: Path) -> None:
     assert [(each.id, each.status) for each in service.subscriptions.page()] == [("a", "paused")]
     service.stop()
     assert broker("resume", "a", "--offline", "--state", str(state)).returncode == 0
+    every = ("unsubscribe", "--prefix", "", "--offline", "--state", str(state))
+    refused = broker(*every)
+    assert (refused.returncode, "add --yes" in refused.stderr) == (2, True)
     nowhere = broker("pause", "a", "--offline", "--state", str(tmp_path / "none"))
     assert nowhere.returncode == 1
     assert "there is no state of a service" in nowhere.stderr

@@ -157,3 +157,10 @@ def test_no_service_starts_where_not_all_is_restored(tmp_path: Path) -> None:
     (tmp_path / "state" / RESTORING).mkdir(parents=True)
     with pytest.raises(StateError, match="empty the directory and restore again"):
         Service(settings(tmp_path / "state")).start()
+
+
+def test_a_backup_is_not_in_the_state_itself(tmp_path: Path) -> None:
+    with serving(tmp_path / "state") as service:
+        with pytest.raises(Conflict, match="where only the service writes"):
+            service.backup(tmp_path / "state" / "copy")
+        assert not (tmp_path / "state" / "copy").exists()

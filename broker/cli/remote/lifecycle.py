@@ -11,7 +11,7 @@ import click
 from broker.cli.progress import Work, quiet_option
 from broker.cli.remote.answers import object_of
 from broker.cli.remote.client import Refused, Service, part
-from broker.cli.remote.offline import or_offline
+from broker.cli.remote.offline import or_offline, refuse_all
 from broker.cli.remote.options import with_service
 from broker.cli.remote.subscriptions import SINGLY
 from broker.cli.shared import Failed, console, for_each, plural
@@ -128,7 +128,11 @@ def _with_hint(bulk: Bulk, id: str, one: Callable[[str], str]) -> str:
 @click.command()
 @_ids_argument
 @_prefix_option
-@click.option("--yes", is_flag=True, help="Do not ask, on a terminal, before all of a prefix go.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask before all of a prefix go: on a terminal, and where it is empty.",
+)
 @click.option(
     "--pending",
     type=click.Choice(["deliver", "drop"]),
@@ -161,6 +165,7 @@ def unsubscribe(
         if not click.confirm(question, err=True):
             raise Failed("nothing was unsubscribed")
 
+    refuse_all(prefix, yes)
     bulk = Bulk(service, "unsubscribe", "unsubscribed", pending=pending)
     _for_all(bulk, ids, prefix, drop, confirm)
 

@@ -44,6 +44,13 @@ def or_offline(
     return decorate
 
 
+def refuse_all(prefix: str | None, yes: bool) -> None:
+    """Fail if all are to go by an empty prefix, which a variable of a script has that is not set,
+    and nobody can be asked."""
+    if prefix == "" and not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError("an empty --prefix is that of all subscriptions: add --yes")
+
+
 def _change(change: Change, participle: str, named: dict[str, Any]) -> None:
     from broker.service.access.access import Access
     from broker.service.bulk import Bulk, Selection
@@ -55,6 +62,7 @@ def _change(change: Change, participle: str, named: dict[str, Any]) -> None:
         raise click.UsageError("--offline is for a state directory on this machine, not for --url")
     if not ids and prefix is None:
         raise click.UsageError("give the ids of subscriptions, or --prefix")
+    refuse_all(prefix, named.get("yes", True))
     if prefix is not None and not named.get("yes", True) and sys.stdin.isatty():
         click.confirm(f"Drop all subscriptions whose ids begin with {prefix!r}?", abort=True)
     core = _opened(named["state"] or Path(DEFAULT_STATE))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import click
 
 from broker.cli.asking import of_documents, of_state
-from broker.cli.places import XmlOptions, check_xpath
+from broker.cli.places import XmlOptions, check_xpath, split_option
 from broker.cli.query_files import STDIN, read_queries, text_of
 from broker.cli.remote.answers import object_of, objects_of
 from broker.cli.remote.client import Service, Unreachable, part
@@ -110,7 +110,7 @@ def asked_of(url: str | None, state: Path | None, token_file: Path | None) -> It
     callback=check_xpath,
     help="Where an .xml document has its time.",
 )
-@click.option("--split", metavar="NAME", help="Make each element NAME of an .xml file a document.")
+@split_option
 @lateness_option
 @click.option(
     "--documents-at-most",

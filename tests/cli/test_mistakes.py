@@ -1,0 +1,33 @@
+"""Mistakes at the command line are refused with what is wrong, before anything is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.serving import run
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Path:
+    path = tmp_path / "q.xscl"
+    path.write_text("S//a;")
+    return path
+
+
+@pytest.mark.parametrize("name", ["", "a b", "<a>"])
+@pytest.mark.parametrize("command", ["run", "why"])
+def test_split_takes_the_name_of_an_element(
+    query: Path, tmp_path: Path, command: str, name: str
+) -> None:
+    (tmp_path / "d.xml").write_text("<a/>")
+    done = run(command, query, "--documents", tmp_path / "d.xml", "--split", name)
+    assert (done.returncode, "is no name of an element" in done.stderr) == (2, True)
+
+
+def test_documents_are_files_or_directories(query: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = run("run", query, "--documents", tmp_path / "pipe", "--once", "--pipeline", "local")
+    assert (done.returncode, "neither a file nor a directory" in done.stderr) == (2, True)
