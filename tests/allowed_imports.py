@@ -104,7 +104,7 @@ MAY_IMPORT = {
     ),
     "broker.asking": (
         *("broker.why", "broker.backfill", "broker.engine", "broker.standing", "broker.query"),
-        *("broker.state", "broker.registered", "xscl"),
+        *("broker.state", "broker.registered", "broker.join", "xscl"),
     ),
     "broker.figures": ("broker.engine", "broker.model"),
     "broker.backfill": (

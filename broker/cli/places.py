@@ -23,12 +23,9 @@ class XmlOptions:
 
 def _element_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is not None:
-        from lxml import etree
-
-        try:
-            etree.QName("urn:any", name)
-        except ValueError:
-            raise click.BadParameter(f"{name!r} is no name of an element") from None
+        letters = name.replace("-", "_").replace(".", "_")
+        if not letters.isidentifier() or name[0] in "-.":
+            raise click.BadParameter(f"{name!r} is no name of an element")
     return name
 
 
