@@ -120,11 +120,13 @@ def _decode(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         shown = data.decode("utf-8", errors="replace")
         at = len(data[: error.start].decode("utf-8"))
+        wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # as PowerShell writes
         raise xscl.XsclError(
             xscl.Diagnostic(
                 "encoding",
                 f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8",
                 Span(Source(name, shown), at, at + 1),
-                "save the file as UTF-8, or convert it: iconv -f latin1 -t utf-8",
+                "save the file as UTF-8, or convert it: iconv -f "
+                f"{'utf-16' if wide else 'latin1'} -t utf-8",
             )
         ) from None

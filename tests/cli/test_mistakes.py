@@ -31,3 +31,13 @@ def test_documents_are_files_or_directories(query: Path, tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe")
     done = run("run", query, "--documents", tmp_path / "pipe", "--once", "--pipeline", "local")
     assert (done.returncode, "neither a file nor a directory" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
+def test_a_query_file_in_another_encoding_is_converted_from_that(
+    tmp_path: Path, encoding: str
+) -> None:
+    path = tmp_path / "q.xscl"
+    path.write_text("S//a[./b = 'é'];", encoding=encoding)
+    done = run("check", path)
+    assert (done.returncode, f"iconv -f {encoding} -t utf-8" in done.stderr) == (2, True)
