@@ -215,6 +215,12 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@pytest.fixture
+def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packs of two documents are kept, too: a test of kept packs needs few documents then."""
+    monkeypatch.setattr("feeds.packs.KEPT", 2)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("spark"):
         ensure_java_cache()

@@ -9,6 +9,9 @@ from pathlib import Path
 import click
 
 from broker.cli.shared import console, plural
+from xscl.syntax.lexer import NAME, NamePattern
+
+_NAME = NamePattern(NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +25,8 @@ class XmlOptions:
 
 
 def _element_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
-    if name is not None:
-        letters = name.replace("-", "_").replace(".", "_")
-        if not letters.isidentifier() or name[0] in "-.":
-            raise click.BadParameter(f"{name!r} is no name of an element")
+    if name is not None and not _NAME.of(name).fullmatch(name):
+        raise click.BadParameter(f"{name!r} is no name of an element")
     return name
 
 

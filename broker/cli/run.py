@@ -14,13 +14,7 @@ import click
 
 from broker.cli.opening import open_broker, report_unseen
 from broker.cli.output import Delivery, format_option, out_option
-from broker.cli.places import (
-    XmlOptions,
-    check_xpath,
-    places,
-    report_places,
-    split_option,
-)
+from broker.cli.places import XmlOptions, check_xpath, places, report_places, split_option
 from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.sharding import Sharding, conf_option, shards_options

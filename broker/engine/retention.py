@@ -112,7 +112,9 @@ class Retention:
 
     def _expire_postdated(self, horizon: int) -> int:
         """Expire the documents that came before a time, and are dated after it."""
-        docs = self.admission.postdated.older(horizon)
+        older = self.admission.postdated.older(horizon)
+        there = self.relations.unexpired(older)
+        docs = {doc: end for doc, end in older.items() if doc in there}
         if docs:
             self.joiner.postings.remove(docs)
             known = {**self.standings.deleted.docs, **docs}

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 
 import xscl
 from broker.asking import Asking, NotStored, Told
-from broker.join.work import Overdue, Work
+from broker.join.work import Work
 from broker.service.access.scopes import SERVICE, Identity
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, NotFound
+from broker.service.core.watchdog import not_too_long
 from broker.service.tenants import Tenants, check_streams
 from broker.why.given import Given
 from broker.why.model import Budget
@@ -89,10 +90,8 @@ class Explanations:
         """What a pattern would find is searched within the limits for queries. Raises Conflict."""
         core, work = self._core, Work()
         try:
-            with self._one, core.watchdog.watching(work):
+            with self._one, core.watchdog.watching(work), not_too_long():
                 yield Asking(core.engine, core.lock, Rest(core.lock), who.may_read, work)
-        except Overdue as why:
-            raise Conflict(f"among the stored documents the query is too much: {why}") from None
         except ValueError as error:
             raise Conflict(str(error)) from None
 

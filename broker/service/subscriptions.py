@@ -16,7 +16,7 @@ import structlog
 import xscl
 from broker import advice, backfill
 from broker.delivery import Mailbox, Throttle
-from broker.join.work import Cancelled, Overdue, Work
+from broker.join.work import Work
 from broker.model import UNBOUNDED, Limit
 from broker.query.prepared import Compiled, compile_query
 from broker.registered import Registered, Status
@@ -34,8 +34,9 @@ from broker.service.core.answers import (
     Subscribed,
 )
 from broker.service.core.core import Core
-from broker.service.core.errors import Busy, Conflict, Invalid, NotFound
+from broker.service.core.errors import Invalid, NotFound
 from broker.service.core.outline import outline
+from broker.service.core.watchdog import not_too_long
 from broker.service.streams import Streams
 from broker.service.tenants import Tenants, check_streams
 from xscl.check.known import Look
@@ -145,7 +146,7 @@ class Subscriptions:
                 if duration is None or newest is None:
                     engine.subscribe(compiled, now)
                 else:
-                    with _not_too_long():
+                    with not_too_long():
                         past = backfill.backfill(engine, compiled, newest - duration, now, limit)
                     history = History(past.documents, past.matches, past.suspended)
                 for query in compiled if limit is not None or unlimited else ():
@@ -219,7 +220,7 @@ class Subscriptions:
             engine = core.engine
         work = Work()
         begin = -UNBOUNDED if since is None or newest is None else newest - since
-        with core.watchdog.watching(work), _not_too_long():
+        with core.watchdog.watching(work), not_too_long():
             past = backfill.dry_run(engine, compiled, begin, most, work)
         return History(past.documents, past.matches, past.suspended)
 
@@ -283,17 +284,6 @@ class Subscriptions:
         """At most `limit` subscriptions of a status whose ids begin with `prefix` and come after
         `after`, by id. Neither the caller nor the engine waits for the other."""
         return self._core.engine.registered(status=status, prefix=prefix, after=after, limit=limit)
-
-
-@contextmanager
-def _not_too_long() -> Iterator[None]:
-    """A block that searches history. Raises Conflict where it is too much."""
-    try:
-        yield
-    except Cancelled:
-        raise Busy("another operation came first; nothing was registered", 1.0) from None
-    except Overdue as why:
-        raise Conflict(f"among the stored documents the query is too much: {why}") from None
 
 
 def name_of(spec: ChannelSpec, id: str) -> str:

@@ -207,6 +207,8 @@ class MatchRelations:
 
     def unexpired(self, docs: Collection[int]) -> set[int]:
         """Those of these documents that have not expired."""
+        if not docs:
+            return set()
         sql = f"SELECT doc FROM documents WHERE doc {_AMONG} AND xml IS NOT NULL"
         return {doc for (doc,) in self._sql.rows(sql, [[*docs]])}
 

@@ -25,11 +25,6 @@ pytestmark = pytest.mark.usefixtures("small_packs")
 END = 2**62
 
 
-@pytest.fixture
-def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("feeds.packs.KEPT", 2)
-
-
 @pytest.fixture(params=[False, True], ids=["tables", "beside"])
 def spool(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Spool]:
     with Spool(tmp_path / "spool.sqlite", beside=request.param) as found:

@@ -18,12 +18,6 @@ def plain_logs() -> None:
 
 
 @pytest.fixture
-def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of two documents are kept, too."""
-    monkeypatch.setattr("feeds.packs.KEPT", 2)
-
-
-@pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     desk = Desk(tmp_path / "state")
     yield desk

@@ -39,11 +39,7 @@ def test_what_is_deleted_is_in_no_match(
         clock += random.randrange(HOUR // 20)
         tag = random.choice("aab")
         text = f"<{tag}><x>{random.randrange(4)}</x><y>{random.randrange(9)}</y></{tag}>"
-        before = len(desk.found())
-        stored = _stored(desk)
-        desk.publish(Posted(text.encode(), id=f"d{n}", timestamp=clock))
-        for match in desk.found()[before:]:
-            assert {each.id for each in match.documents} <= stored | _stored(desk)
+        _publish(desk, Posted(text.encode(), id=f"d{n}", timestamp=clock))
         if random.random() < 0.3:
             desk.upkeep.retain()
     assert desk.found()
@@ -72,11 +68,7 @@ def test_what_was_dated_beyond_the_clock_and_is_deleted_is_in_no_match(
         tag = random.choice("aab")
         text = f"<{tag}><x>{random.randrange(2)}</x><y>{random.randrange(9)}</y></{tag}>"
         dated = clock.now + (random.randrange(6 * HOUR) if random.random() < 0.5 else 0)
-        before = len(desk.found())
-        stored = _stored(desk)
-        desk.publish(Posted(text.encode(), id=f"d{n}", timestamp=dated))
-        for match in desk.found()[before:]:
-            assert {each.id for each in match.documents} <= stored | _stored(desk)
+        _publish(desk, Posted(text.encode(), id=f"d{n}", timestamp=dated))
         if random.random() < 0.3:
             desk.upkeep.retain()
         if random.random() < 0.05:
@@ -154,6 +146,14 @@ def test_a_result_that_is_dated_beyond_the_clock_goes_with_its_documents(
     desk.upkeep.retain()
     assert _stored(desk) == {"t"}
     desk.core.close()
+
+
+def _publish(desk: Desk, document: Posted) -> None:
+    """Publish it; what is matched then was stored before, or came by then."""
+    before, stored = len(desk.found()), _stored(desk)
+    desk.publish(document)
+    for match in desk.found()[before:]:
+        assert {each.id for each in match.documents} <= stored | _stored(desk)
 
 
 def _stored(desk: Desk) -> set[str]:

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from broker.join.work import Overdue, Work
+from broker.join.work import Cancelled, Overdue, Work
 from broker.model import MICROSECONDS
 from broker.service.core.background import Background
+from broker.service.core.errors import Busy, Conflict
 from broker.text.units import format_size
 from xscl.syntax.durations import format_microseconds
 
@@ -134,3 +135,15 @@ def _clock_of(thread: int) -> int | None:
     """The clock of the processor time of a thread, where there are such clocks."""
     find = getattr(time, "pthread_getcpuclockid", None)
     return None if find is None else int(find(thread))
+
+
+@contextmanager
+def not_too_long() -> Iterator[None]:
+    """A block that searches history. Raises Conflict where it is too much, and Busy
+    where another operation came first."""
+    try:
+        yield
+    except Cancelled:
+        raise Busy("another operation came first; nothing was registered", 1.0) from None
+    except Overdue as why:
+        raise Conflict(f"among the stored documents the query is too much: {why}") from None
