@@ -88,6 +88,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
         "text-order": "< and its like between texts or dates, which are no numbers",
         "date-arithmetic": "a calculation with a date, which is no number",
         "dead-step": "a step below an attribute or a text, which selects nothing",
+        "contradiction": "a filter or a condition that never holds",
         "date-as-subtraction": "2026-10-05, which is the number 2011",
         "costly-filter": "a filter that no index decides",
         "exponential": "all combinations of a group, which are very many",

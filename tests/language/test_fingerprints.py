@@ -40,6 +40,8 @@ STATEMENTS = [
     "{}: S//a[./b = 'x'][position() < 3][tokenize(./c, ',') = 'y']",
     "{}: S//a[./b = 'x'] FOLLOWED BY {{WINDOW}} T//b",
     "{}: S//a->x FOLLOWED BY {{x - 5 = y, 2 d}} S//b->y[string-length(./c) = 3]",
+    "{}: S//a[./b[. = 'x' and . != 'y']]->x WHERE x > 2 AND x < 30 AND x = 7",
+    "{}: S//a[./b[@c = 'x' and 7 >= @c and position() != 2]]",
     "S//a[./b = 'x']",
     "S//a[starts-with(./b, 'x')] PUBLISH out",
 ]
@@ -168,6 +170,21 @@ def _unmade(query: ast.Query) -> bool:
     except AttributeError:
         return True
     return False
+
+
+def test_constants_that_exclude_each_other_are_told_of_among_very_many_that_do_not() -> None:
+    bounds = [(n, 30) for n in range(10, 50)]
+    text = ";\n".join(
+        f"q{n}: S//a->x WHERE x > {least} AND x < {most}" for n, (least, most) in enumerate(bounds)
+    )
+    file = xscl.parse(text)
+    assert [each.span.start for each in xscl.check([file]).warnings] == [
+        text.index(f"x < {most}", text.index(f"x > {least} "))
+        for least, most in bounds
+        if least >= most
+    ]
+    likes = sum(isinstance(each, fingerprints.Query) for each in file.statements)
+    assert likes == sum(least < most for least, most in bounds) - 1
 
 
 def test_a_query_that_is_made_when_asked_for_is_a_query_like_any_other() -> None:

@@ -26,6 +26,8 @@ def test_matches_of_the_samples(hand: Hand, samples: Process) -> None:
     newest = samples.all_matches("book-reviewed")[-1]
     hand.fill(page.get_by_label("Text"), newest["values"]["reviewer"][0])
     hand.fill(page.get_by_label("Subscription"), "book-reviewed")
+    # The list is shown anew for what was written; what is unfolded before is folded again.
+    page.wait_for_url(re.compile("text=.*subscription=book-reviewed"))
     card = cards.filter(has_text=newest["values"]["reviewer"][0]).first
     expect(card.locator(".item")).to_have_count(2)
     expect(card.locator(".item").first).to_contain_text("Tidewater Press New Books")

@@ -20,6 +20,7 @@ from xscl.check.calls import (
 )
 from xscl.check.findings import QueryFindings
 from xscl.check.order import calculation_warning, order_warning, written_date
+from xscl.check.unsatisfiable import contradiction, dead_filter
 from xscl.errors import Diagnostic, Span
 from xscl.functions.nodes import NODE_FUNCTIONS, NodeFunction
 from xscl.functions.table import FUNCTIONS, Function
@@ -103,7 +104,9 @@ class Walk:
                 self.filter(part, blocked, context)
 
     def filter(self, part: ast.Expr, blocked: Blocked, context: _Context) -> None:
-        if not self.costly and is_costly(part):
+        if dead := dead_filter(part):
+            self.found.warn("contradiction", *dead)
+        elif not self.costly and is_costly(part):
             self.costly = True
             self.found.warn(
                 "costly-filter",
@@ -192,6 +195,8 @@ class Walk:
         elif isinstance(part, ast.And | ast.Or):
             if isinstance(part, ast.Or):
                 blocked = blocked or "or"
+            elif never := contradiction(part.parts):
+                self.found.warn("contradiction", *never)
             for each in part.parts:
                 self.condition(each, in_filter, blocked)
         elif isinstance(part, ast.Not):

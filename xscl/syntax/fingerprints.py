@@ -2,27 +2,21 @@
 
 Very many subscriptions are a few texts with different constants. The *fingerprint* of a statement
 is its text without label and literals. When a fingerprint occurs again, it is worked out which
-literals are *free*: with any other literal of that kind in its place, the tree and the outcome of
-all checks are the same. A statement that differs from a known one in label and free literals only
-becomes a `Query` that holds these, and whose tree is made when it is asked for.
-
-Why this is exact: a literal is free only if it is a token, as the tree shows. The text before it is
-the same, apart from other free literals. So the tokens before it are the same, and it begins where
-a token begins. No token depends on more of the text behind it than one character, which here is a
-quotation mark or a digit. A property test compares with reading every statement.
+literals are *free* (`free_literals.py`). A statement that differs from a known one in label and
+free literals only becomes a `Query` that holds these, and whose tree is made when it is asked for.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from xscl import ast
 from xscl.errors import Source, Span
-from xscl.syntax.durations import LONGEST, UNITS, format_microseconds
+from xscl.syntax.free_literals import Free, NotAlone, Side, free_literals, may_hold
 from xscl.syntax.printer import MARK
 
 _STATEMENT = re.compile(r"""(?:[^;'"]++|'[^']*+'|"[^"]*+")*(?=;|\Z)""")
@@ -31,46 +25,17 @@ _LABEL = re.compile(r"([A-Za-z_](?:[A-Za-z0-9_.]++|-(?![->]))*):(?=[ \t\r\n])")
 _LITERAL = re.compile(
     r"""(['"0-9](?:(?<=')[^']*+'|(?<=")[^"]*+"|(?<=[0-9])(?<![\w.-][0-9])[0-9]*+(?![\w.])))"""
 )
-_WHOLE = re.compile(r"[1-9][0-9]{0,11}")
-_WINDOW = re.compile(r"([1-9][0-9]{0,11})[ \t\r\n]+([A-Za-z]+)")
 
 _LONGEST_TEXT = 2_000
 """Characters of a statement that is remembered."""
 MOST = 8_192
 """Fingerprints that are remembered."""
-_Literal = ast.String | ast.Number | ast.Duration
-_FREE_CALLS = frozenset(["contains", "starts-with", "ends-with"])
-"""Functions whose checks look at no string."""
 _MADE = frozenset(
     [
         *("pattern", "select", "where", "within", "label_span", "publish_span"),
         *("partition", "strategy", "wait", "over"),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Free:
-    """A free literal: its place among the literals of the text, and among those of the tree in the
-    order of the text. `unit` is that of a window, in microseconds; 0 for others."""
-
-    place: int
-    number: int
-    is_string: bool
-    unit: int = 0
-
-    def canonical(self, written: str) -> str | None:
-        """The literal as canonical text has it, None where this one is not free here."""
-        if self.is_string:
-            if written[0] not in "'\"":
-                return None
-            return written if written[0] == "'" or "'" in written else f"'{written[1:-1]}'"
-        if _WHOLE.fullmatch(written) is None:
-            return None
-        if not self.unit:
-            return written
-        value = int(written) * self.unit
-        return None if value > LONGEST else format_microseconds(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +63,14 @@ class Known:
 
     __slots__ = (
         *("at_end", "before", "behind", "checked", "free", "literals", "publish", "read"),
-        "usable",
+        *("pairs", "usable"),
     )
 
     def __init__(
         self,
         query: ast.Query,
         free: tuple[Free, ...],
+        pairs: tuple[tuple[Side, Side], ...],
         literals: int,
         around: tuple[int, int],
         read: Callable[[Source, int], ast.Query],
@@ -112,6 +78,7 @@ class Known:
         self.publish = query.publish
         self.at_end = query.at_end
         self.free = free
+        self.pairs = pairs
         self.literals = literals
         self.before, self.behind = around
         self.read = read
@@ -227,6 +194,8 @@ def recall(statement: Statement, source: Source) -> Query | None:
         if literal is None:
             return None
         own.append(literal)
+    if known.pairs and not may_hold(known.pairs, own):
+        return None
     span = Span(source, statement.begins + known.before, statement.end - known.behind)
     return _query(known, own, statement, span)
 
@@ -264,8 +233,10 @@ def _remember(
     if before > statement.first or behind > statement.last or query.label != statement.label:
         return query
     try:
-        free, count = _free(statement, query)
-    except _NotAlone:
+        free, pairs, count = free_literals(
+            statement.begins, statement.key, statement.literals, query
+        )
+    except NotAlone:
         return query
     places = {each.place for each in free}
     found = tuple([place for place in range(len(literals)) if place not in places])
@@ -273,7 +244,7 @@ def _remember(
         fixed = _fixed[key] = found
     if fixed != found:
         return query
-    known = Known(query, free, count, (before, behind), read)
+    known = Known(query, free, pairs, count, (before, behind), read)
     _known[(key, *[literals[place] for place in fixed])] = known
     own = [each.canonical(literals[each.place]) or "" for each in free]
     made = _query(known, own, statement, query.span)
@@ -292,77 +263,3 @@ def _query(known: Known, own: list[str], statement: Statement, span: Span) -> Qu
     put(query, "at_end", known.at_end)
     put(query, "span", span)
     return query
-
-
-# -- which literals are free -----------------------------------------------------------------
-
-
-class _NotAlone(Exception):
-    """What is found of a query may depend on more than its own parts, one by one."""
-
-
-def _free(statement: Statement, query: ast.Query) -> tuple[tuple[Free, ...], int]:
-    """The free literals of a statement, and how many its tree has in all. Raises _NotAlone."""
-    places: dict[int, tuple[int, str]] = {}
-    at = statement.begins
-    between = statement.key.split("\0")
-    for place, literal in enumerate(statement.literals):
-        at += len(between[place])
-        places[at] = place, literal
-        at += len(literal)
-    nodes = sorted(_literals(query, None), key=lambda pair: pair[0].span.start)
-    found = []
-    for number, (node, parent) in enumerate(nodes):
-        place, literal = places.get(node.span.start, (-1, ""))
-        if _is_free(node, parent, literal):
-            unit = UNITS[_unit(node)] if isinstance(node, ast.Duration) else 0
-            found.append(Free(place, number, isinstance(node, ast.String), unit))
-    return tuple(found), len(nodes)
-
-
-def _is_free(node: _Literal, parent: object, literal: str) -> bool:
-    """Whether a literal of the tree is that one of the text, and any other would do as well."""
-    written = node.span.text
-    if isinstance(node, ast.Duration):
-        return _unit(node) in UNITS and written.startswith(literal + written[len(literal)])
-    if written != literal:
-        return False
-    if isinstance(node, ast.Number):
-        return isinstance(parent, ast.Comparison) and _WHOLE.fullmatch(written) is not None
-    if isinstance(parent, ast.Comparison):
-        return parent.op in ("=", "!=")
-    return isinstance(parent, ast.Call) and parent.name in _FREE_CALLS
-
-
-def _unit(window: ast.Duration) -> str:
-    """The unit of a window that is written as a whole number and a unit, "" for others."""
-    found = _WINDOW.fullmatch(window.span.text)
-    return "" if found is None else found[2].lower()
-
-
-def _literals(node: Any, parent: object) -> Iterator[tuple[_Literal, object]]:
-    """The literals of a tree, each with what it stands in.
-
-    Raises _NotAlone for names that the file defines; for a JOIN, whose sides are compared; and for
-    queries in FROM and constructors, whose literals are none of the query's own.
-    """
-    match node:
-        case ast.Duration(microseconds=None, name=None):
-            return
-        case ast.String() | ast.Number() | ast.Duration(name=None):
-            yield node, parent
-        case (
-            ast.Duration()
-            | ast.Test(prefix=str())
-            | ast.Nested()
-            | ast.Element()
-            | ast.Join(kind="JOIN")
-        ):
-            raise _NotAlone
-        case tuple():
-            for each in node:
-                yield from _literals(each, parent)
-        case _ if is_dataclass(node):
-            for field in fields(node):
-                if field.compare:
-                    yield from _literals(getattr(node, field.name), node)

@@ -1,0 +1,49 @@
+"""Warnings about filters and conditions that hold for nothing, whatever documents come.
+
+In: a filter, or the parts of a conjunction. Out: the message of a warning and its place, or None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from xscl import ast
+from xscl.errors import Span
+from xscl.syntax.bounds import POSITION, bound, satisfiable, tied
+
+
+def dead_filter(part: ast.Expr) -> tuple[str, Span] | None:
+    """The message for a filter that no node passes, and the place: of a position that there is not,
+    or of false()."""
+    if isinstance(part, ast.And):
+        return next(filter(None, map(dead_filter, part.parts)), None)
+    if isinstance(part, ast.Number) and not _is_position(part.value):
+        text = f"no node has the position {part.span.text}: the first is 1, the last last()"
+        return text, part.span
+    if isinstance(part, ast.Call) and part.name == "false" and not part.args:
+        return "false() holds for no node", part.span
+    if (found := bound(part)) is None or found[0] != POSITION:
+        return None
+    _, (op, literal, _) = found
+    if satisfiable(">=", 1.0, op, literal.value):
+        return None
+    return f"{part.span.text} never holds: the first position is 1", part.span
+
+
+def _is_position(value: float) -> bool:
+    return value >= 1 and math.isfinite(value) and value == int(value)
+
+
+def contradiction(parts: Iterable[ast.Expr]) -> tuple[str, Span, str | None] | None:
+    """The message for two parts of a conjunction that one node never satisfies both, the place of
+    the second, and a hint."""
+    for one, two in tied(parts):
+        if satisfiable(one.op, one.literal.value, two.op, two.literal.value):
+            continue
+        texts = f"{one.written.span.text} and {two.written.span.text}"
+        hint = "a block can ask for several nodes: S//a[./b = 'x' and ./b = 'y']"
+        several = one.op == two.op == "="
+        message = f"{texts} never hold both, as this is one node"
+        return message, two.written.span, hint if several else None
+    return None
