@@ -1,7 +1,8 @@
-"""What is said about queries that are right, but may never match.
+"""What is said about queries that are right, but may never match, or that no broker takes.
 
 In: a checked program, and what is known of the streams that it reads. Out: its warnings, and those
-about paths that feed items, results of other queries, or the documents seen so far do not have.
+about paths that feed items, results of other queries, or the documents seen so far do not have, and
+about streams that queries may not publish.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable
 from functools import cache
 
 import xscl
-from broker.model import iso_time
+from broker.model import RESERVED, iso_time
 from broker.statistics.model import StreamSeen
 from feeds.vocabulary import AROUND, ATTRIBUTES, CHILDREN, INSTEAD, ROOTS
 from xscl.check.known import Known, Look, path_warnings
+from xscl.errors import Diagnostic
 
 _MOST = 1_000
 """Queries of a program that are looked at; those of more were made by a program."""
@@ -24,11 +26,22 @@ _FEEDS = Known("the documents of feeds", {"item": _ITEM}, frozenset(), ROOTS)
 
 
 def warnings(program: xscl.Program, look: Look = lambda _: None) -> tuple[xscl.Diagnostic, ...]:
-    """The warnings of a program, and those about its paths. `look` says what is known of a stream
-    that no query of the program publishes."""
+    """The warnings of a program, those about its paths, and those about what it publishes. `look`
+    says what is known of a stream that no query of the program publishes."""
     if len(program.queries) > _MOST:
         return program.warnings
-    return (*program.warnings, *path_warnings(program, _FEEDS, cache(look)))
+    refused = [
+        Diagnostic(
+            "reserved-stream",
+            f"streams that begin with {RESERVED} are the broker's own: it does not take this query",
+            each.query.publish_span or each.query.span,
+            "choose another name",
+            "warning",
+        )
+        for each in program.queries
+        if (each.query.publish or "").startswith(RESERVED)
+    ]
+    return (*program.warnings, *refused, *path_warnings(program, _FEEDS, cache(look)))
 
 
 def unseen(program: xscl.Program, look: Look) -> list[xscl.Diagnostic]:

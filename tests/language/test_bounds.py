@@ -28,7 +28,7 @@ def possible(op: str, value: str | float) -> bool:
     return op not in RELATIONAL or value not in ("a", "b", "")
 
 
-@pytest.mark.parametrize(("op", "other"), product(OPERATORS, OPERATORS))
+@pytest.mark.parametrize(("op", "other"), [*product(OPERATORS, OPERATORS)])
 def test_two_comparisons_exclude_each_other_where_no_text_satisfies_both(
     op: str, other: str
 ) -> None:

@@ -58,3 +58,9 @@ def test_the_samples_ask_for_nothing_that_is_not_there(path: Path) -> None:
 def test_queries_that_a_program_made_are_not_looked_at() -> None:
     text = ";".join(f"q{n}: S//item[./link = '{n}']" for n in range(1_001))
     assert not advice(text)
+
+
+def test_a_stream_that_no_query_may_publish_is_told_of_when_it_is_checked() -> None:
+    text = "a: S//a->x PUBLISH broker.a; b: S//b->y PUBLISH brokers"
+    found = warnings(xscl.check([xscl.parse(text)]))
+    assert [(each.code, each.span.text) for each in found] == [("reserved-stream", "broker.a")]

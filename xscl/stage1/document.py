@@ -55,12 +55,25 @@ def _parser() -> etree.XMLParser:
 _PARSER = _parser()
 
 
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""With what such files begin, which people take for what is in them."""
+
+
 def parse_document(xml: bytes) -> etree._Element:
     """The root element. Raises `DocumentError` unless the bytes are a well-formed, self-contained
     document."""
     try:
         return etree.fromstring(xml, _PARSER)
     except etree.XMLSyntaxError as error:
+        for begin, name in _PACKED.items():
+            if xml.startswith(begin):
+                raise DocumentError(f"not XML, but packed by {name}: unpack it first") from None
         raise DocumentError(f"not well-formed XML: {error.msg}") from None
     except ValueError as error:
         raise DocumentError(f"not XML: {error}") from None
