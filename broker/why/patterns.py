@@ -6,6 +6,7 @@ rows of the stored documents. What else would come is not asked: all that waits 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -50,6 +51,9 @@ _ROWS = 4_000
 _TRIES = 500
 """So many changes are tried."""
 
+_TIME = 5.0
+"""Seconds of this thread after which no other change is tried."""
+
 _SAMPLES = 100
 
 _NAMED = 3
@@ -93,9 +97,12 @@ def _said(
 
 
 def _cure(asked: Question, found: Why, past: History) -> str | None:
-    """The likeliest change that would have a match."""
-    for cure in _Trial(asked, past.rest).cures():
+    """The likeliest change that would have a match, or that not all were tried."""
+    trial = _Trial(asked, past.rest)
+    for cure in trial.cures():
         return f"{cure}{_by(found, cure)}"
+    if trial.enough:
+        return "there are too many changes to try; narrow its windows or joins"
     return None
 
 
@@ -182,6 +189,9 @@ class _Trial:
     rows: dict[tuple[str, bool], Sequence[Row]] = field(default_factory=dict)
     longest: int = 0
     """How long it is from the first to the last row, in microseconds."""
+    enough: bool = False
+    """Whether changes were left untried."""
+    until: float = field(default_factory=lambda: time.thread_time() + _TIME)
 
     def __post_init__(self) -> None:
         try:
@@ -211,7 +221,7 @@ class _Trial:
             yield from self._without_conjuncts(query)
             yield from self._of(edits.without_items(query))
         except _Enough:
-            return
+            self.enough = True
 
     def _of(self, changed: Iterator[Edit]) -> Iterator[str]:
         for edit in changed:
@@ -251,7 +261,7 @@ class _Trial:
 
     def found(self, query: ast.Query) -> list[Instance]:
         """What a changed query finds, with all that would wait. Raises _Enough."""
-        if not self.left:
+        if not self.left or time.thread_time() > self.until:
             raise _Enough
         self.left -= 1
         pattern = self._compiled(query)

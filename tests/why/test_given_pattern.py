@@ -10,6 +10,7 @@ import xscl
 from broker import Broker, Document
 from broker.asking import Asking
 from broker.standing.why import Why
+from broker.why import patterns
 from broker.why.model import Budget
 
 PATTERN = (
@@ -104,3 +105,13 @@ def test_the_lateness_that_is_set_is_named(lateness: float, said: str) -> None:
         (told,) = broker.why("q")
         assert isinstance(told, Why)
         assert f"after its last document, {said}: WAIT sets another time" in told.answers
+
+
+def test_where_changes_take_too_long_that_is_said(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "_TIME", 0.0)
+    said = broker.why_between("p", ("a1", "b1")).lines[-1]
+    assert said == (
+        "  together: no matches: there are too many changes to try; narrow its windows or joins"
+    )
