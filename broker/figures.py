@@ -51,7 +51,7 @@ def figures(engine: Engine) -> Figures:
     newest = seen if seen > -UNBOUNDED else None
     return Figures(
         documents=engine.relations.count(),
-        rows=engine.relations.count_rows(),
+        rows=engine.relations.rows.count(),
         matches_in_outbox=engine.outbox.count(),
         dead_letters=engine.count_letters(),
         subscriptions=registry.count(),

@@ -143,7 +143,7 @@ def test_the_match_relations_have_one_owner() -> None:
         if isinstance(node, ast.Constant) and naming.search(str(node.value))
     ]
     owners = {"relations", "kept_documents", "queried_relations", "migrations", "stream_counts"}
-    owners.add("logged_documents")
+    owners |= {"logged_documents", "witness_rows"}
     assert set(naming_module) == {f"broker.state.{owner}" for owner in owners}
 
 

@@ -74,7 +74,9 @@ def contents_of(engine: Engine, router: Router, keys: Keys) -> Iterator[Content]
             if broken:
                 raise Untied(broken)
         else:
-            rows = relations.witnessed_by(documents[0].doc, documents[-1].doc).cast(WITNESS_ROWS)
+            rows = relations.rows.witnessed_by(documents[0].doc, documents[-1].doc).cast(
+                WITNESS_ROWS
+            )
         step = Step(
             documents[0].doc,
             max([each.end for each in documents]),

@@ -102,7 +102,7 @@ class Coordinator:
         entries = partial(getattr, engine.standings, "elsewhere")
         self.queries = Queries(engine.catalog, self.home, self.count, routes, entries)
         engine.registry.synchronize()
-        self._rarity = engine.relations.shared_values()
+        self._rarity = engine.relations.rows.shared_values()
         self._divide()
         self._patterns.enter(engine)
         fits = (
@@ -190,7 +190,7 @@ class Coordinator:
         parts = [part for route in self.queries.routes() for part in route.parts]
         pivots = {part.trigger for part in parts if part.by == "value"}
         share = max(2 * self.hot_from, self._stored / self.count)
-        found = relations.frequent_values(pivots, int(share / 2))
+        found = relations.rows.frequent_values(pivots, int(share / 2))
         sides = {value: side_of(n, share, self.count) for value, n in found.items()}
         if all(side <= self._hot.get(value, 1) for value, side in sides.items()):
             return False

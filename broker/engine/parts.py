@@ -166,7 +166,7 @@ class Parts:
         """All stored documents, with what the blocks of event patterns take of them."""
         self.joiner.refresh()
         for documents in self.relations.history(0, _CHUNK):
-            rows = self.relations.witnessed_by(documents[0].doc, documents[-1].doc)
+            rows = self.relations.rows.witnessed_by(documents[0].doc, documents[-1].doc)
             yield self.joiner.of_one(rows.cast(WITNESS_ROWS)), documents
 
     def _withdrawn(self, ids: Sequence[str], numbers: Sequence[int]) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from broker.join.records import Reader, Record, whole_documents
-from broker.join.relations import Relations
+from broker.join.relations import Rows
 from broker.model import UNBOUNDED
 
 _BITS = 26
@@ -26,19 +26,19 @@ class History:
     """Reads records from RL. Documents that ended before `floor` may be evicted, all others are in
     memory."""
 
-    def __init__(self, relations: Relations, reader: Reader) -> None:
-        self.relations = relations
+    def __init__(self, rows: Rows, reader: Reader) -> None:
+        self.rows = rows
         self.floor = -UNBOUNDED
         self._reader = reader
         self._filter: npt.NDArray[np.bool_] | None = None
 
     def newest(self, count: int) -> Iterator[Record]:
         """The records of about `count` documents that ended last; the others count as evicted."""
-        beyond = self.relations.end_after_newest(count)
+        beyond = self.rows.end_after_newest(count)
         if beyond is not None:
             self.floor = beyond + 1
-            self._add_to_filter(self.relations.values_before(self.floor))
-        yield from self._read(self.relations.rows_since(self.floor))
+            self._add_to_filter(self.rows.values_before(self.floor))
+        yield from self._read(self.rows.since(self.floor))
 
     def evict(self, records: Iterable[Record], floor: int) -> None:
         """Record that documents were evicted, and raise the floor to `floor` (microseconds). The
@@ -61,9 +61,9 @@ class History:
         wanted = wanted[self._filter[_places(wanted)]]
         if not len(wanted):
             return []
-        docs = self.relations.documents_with(wanted.tolist(), low, self.floor)
+        docs = self.rows.documents_with(wanted.tolist(), low, self.floor)
         fresh = sorted(doc for doc in docs if not known(doc))
-        return list(self._read(self.relations.rows_of(fresh))) if fresh else []
+        return list(self._read(self.rows.of(fresh))) if fresh else []
 
     def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
         for rows in whole_documents(batches):

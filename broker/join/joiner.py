@@ -65,7 +65,7 @@ class Joiner:
         self.templates = Templates(relations.queried, catalog, budget)
         self._postings: Postings | None = None
         self._reader = Reader(ownership.reads)
-        self._history = History(relations, self._reader)
+        self._history = History(relations.rows, self._reader)
         self._plans: dict[int, Plan] = {}
         self.long = LongSearch(self.signatures, budget, ownership)
         self._one_block = OneBlock(catalog.taps)
@@ -143,7 +143,7 @@ class Joiner:
 
     def _load(self) -> Postings:
         postings = Postings(self.signatures, self.sizes)
-        self._history = History(self.relations, self._reader)
+        self._history = History(self.relations.rows, self._reader)
         for record in self._history.newest(self.memory):
             postings.insert(record)
         return postings

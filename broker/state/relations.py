@@ -4,10 +4,10 @@
     documents   the documents, their intervals and their bytes (RdocTS)
     versions    the revision numbers of documents that are revisions and flow by themselves
 
-In: documents with their witness rows, in the transaction of their batch. Out: documents by number,
-and witness rows by value, time or number. Numbers of documents grow with their arrival; times are
-in microseconds. Documents are read too by `kept_documents.py` for the outbox, by
-`stream_counts.py`, and together with rl by the queries that `queried_relations.py` runs.
+In: documents with their witness rows, in the transaction of their batch. Out: documents by number.
+Numbers of documents grow with their arrival; times are in microseconds. Documents are read too by
+`kept_documents.py` for the outbox, by `stream_counts.py`, and together with rl by the queries that
+`queried_relations.py` runs; rl is read by `witness_rows.py`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from broker.state.stored_documents import (
     StoredDocument,
     columns_of,
 )
+from broker.state.witness_rows import WitnessRows
 
 _DOCUMENT = ", ".join(f'"{name}"' for name in COLUMNS)
 _VERSIONED = "documents LEFT JOIN versions USING (doc)"
-_RECORD = 'doc, base, "start", "end", var1, var2, node1, node2, value'
 _AMONG = "IN (SELECT unnest(?::BIGINT[]))"
 _AMONG_VALUES = "IN (SELECT unnest(?::UBIGINT[]))"
 
@@ -54,6 +54,7 @@ class MatchRelations:
         """No expired document, of which there is the identity alone, ended before this time."""
         self._deletions = 0
         self.kept = KeptDocuments(statements)
+        self.rows = WitnessRows(statements)
         self.queried = QueriedRelations(statements)
 
     @property
@@ -340,80 +341,3 @@ class MatchRelations:
     def count(self) -> int:
         """How many documents are stored, those included of which only the identity is left."""
         return self._sql.count("SELECT count(*) FROM documents")
-
-    def count_rows(self) -> int:
-        """How many rows rl has."""
-        return self._sql.count("SELECT count(*) FROM rl")
-
-    # -- witness rows, as the search reads them ------------------------------------------------
-
-    def end_after_newest(self, count: int) -> int | None:
-        """When the newest document ended that is not among the `count` newest with rows ("newest"
-        is by end); None if there are no more than `count`."""
-        found = self._sql.rows(
-            'SELECT "end" FROM documents WHERE doc IN (SELECT doc FROM rl)'
-            ' ORDER BY "end" DESC LIMIT 1 OFFSET ?',
-            [count],
-        )
-        return found[0][0] if found else None
-
-    def rows_since(self, end: int) -> Iterator[pa.RecordBatch]:
-        """The rows of documents that ended at `end` or later, each document's together."""
-        return self._rows('"end" >= ?', [end])
-
-    def rows_of(self, docs: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows of documents by number, each document's together."""
-        return self._rows(f"doc {_AMONG}", [docs])
-
-    def _rows(self, condition: str, parameters: list[Any]) -> Iterator[pa.RecordBatch]:
-        return self._sql.batches(
-            f"SELECT {_RECORD} FROM rl WHERE {condition} ORDER BY doc, rowid", parameters
-        )
-
-    def witnessed_by(self, first: int, last: int) -> pa.Table:
-        """The rows of the documents with numbers from `first` to `last`, as they were inserted, in
-        order of the documents."""
-        return self._sql.table(
-            f"SELECT {_RECORD}, text, num FROM rl WHERE doc BETWEEN ? AND ? ORDER BY doc, rowid",
-            [first, last],
-        )
-
-    def shared_values(self) -> dict[int, float]:
-        """By variable, how many documents have the value that a document has in it, on average."""
-        return dict(
-            self._sql.rows(
-                "SELECT var2, (sum(n * n) / sum(n))::DOUBLE FROM (SELECT var2, count(*) AS n"
-                " FROM rl WHERE value IS NOT NULL GROUP BY var2, value) GROUP BY var2"
-            )
-        )
-
-    def frequent_values(self, variables: Collection[int], more_than: int) -> dict[int, int]:
-        """The codes of values that one of these variables has in more than so many rows, with how
-        many they are."""
-        return dict(
-            self._sql.rows(
-                "SELECT value, max(n) FROM (SELECT value, count(*) AS n FROM rl WHERE value IS NOT"
-                " NULL AND var2 IN (SELECT unnest(?::INTEGER[])) GROUP BY var2, value"
-                " HAVING n > ?) GROUP BY value",
-                [[*variables], more_than],
-            )
-        )
-
-    def values_before(self, end: int) -> npt.NDArray[np.uint64]:
-        """The distinct value codes of documents that ended before `end`."""
-        found: npt.NDArray[np.uint64] = (
-            self._sql.table(
-                'SELECT DISTINCT value FROM rl WHERE "end" < ? AND value IS NOT NULL', [end]
-            )
-            .column("value")
-            .to_numpy()
-        )
-        return found
-
-    def documents_with(self, values: Sequence[int], low: int, high: int) -> list[int]:
-        """The documents with one of these values that ended at `low` or later and before `high`."""
-        found = self._sql.rows(
-            f'SELECT DISTINCT doc FROM rl WHERE value {_AMONG_VALUES} AND "end" < ? AND "end" >= ?',
-            [values, high, low],
-        )
-        return [doc for (doc,) in found]

@@ -17,7 +17,7 @@ import pytest
 from broker import Broker, Document
 from broker.join.postings import Postings
 from broker.join.records import Layout, Record
-from broker.join.relations import Relations
+from broker.join.relations import Rows
 from broker.join.signatures import Signatures
 from tests.oracle.asking import doc, pairs
 from tests.oracle.generate import WEEK, Batch, Case, Event, Subscribe, Unsubscribe
@@ -313,18 +313,18 @@ def test_many_documents_of_one_moment_are_let_go_as_well() -> None:
 
 
 class Asked:
-    """Match relations that count how often documents with some values are looked for."""
+    """Witness rows that count how often documents with some values are looked for."""
 
-    def __init__(self, relations: Relations) -> None:
-        self._relations = relations
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
         self.times = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._relations, name)
+        return getattr(self._rows, name)
 
     def documents_with(self, values: Sequence[int], low: int, high: int) -> list[int]:
         self.times += 1
-        return self._relations.documents_with(values, low, high)
+        return self._rows.documents_with(values, low, high)
 
 
 def test_only_values_of_documents_that_were_let_go_are_looked_for_in_the_store() -> None:
@@ -333,8 +333,8 @@ def test_only_values_of_documents_that_were_let_go_are_looked_for_in_the_store()
         for i in range(30):
             broker.process([_document(post(f"d{i}", i, f"a=u{i}"))])
         history = broker.engine.joiner._history
-        asked = Asked(history.relations)
-        history.relations = cast(Relations, asked)
+        asked = Asked(history.rows)
+        history.rows = cast(Rows, asked)
         for i in range(30, 60):
             assert broker.process([_document(post(f"d{i}", i, f"a=u{i}"))]) == []
         assert asked.times == 0
