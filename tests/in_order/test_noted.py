@@ -324,3 +324,45 @@ def test_what_a_query_was_made_again_without_is_not_paired(
             for owner, published in decided.items()
         }
         assert found == ({1: [[1, 2]]} if number == 2 else {})
+
+
+def test_a_chain_goes_on_with_what_is_noted_after_its_window_for_that_is_over() -> None:
+    """The document for the third block came in time, and comes to the query before its next one for
+    the last block."""
+    standing = together(
+        "(S/q->a[./s = 'A'] NEXT {2 s} S/q->b[./s = 'B']) NEXT {4 s} S/q->c[./s = 'C']"
+        " NEXT {3 s AFTER} S/q->d[./s = 'D']"
+    )
+    standing.join(0, 0)
+    channels = [Channel([0]) for _ in standing.shared.readers]
+    for number, (tap, at) in enumerate([(0, 10), (1, 12), (3, 13), (2, 14)]):
+        standing.offer(channels[tap], tap, row(standing, tap, number, at, at, 0))
+    assert standing.advance(15 * _US) == {}
+    standing.expire(15 * _US)
+    standing.offer(channels[3], 3, row(standing, 3, 4, 16, 16, 0))
+    found = standing.advance(16 * _US).get(0) or ()
+    assert [[of.doc for of in each.instance.rows] for each in found] == [[0, 1, 3, 4]]
+
+
+def test_queries_that_decide_one_by_one_for_a_while_have_their_matches() -> None:
+    """What waits for a query by itself is not what waits for the prefix that it has otherwise."""
+    standing = together(
+        "S/q[./p->a] FOLLOWED BY NOT S/q FOLLOWED BY {b > a} S/q[./p->b] WITHIN 9 s"
+    )
+    for n in (0, 1):
+        standing.join(n, 0)
+    first, last = Channel([0, 1]), Channel([0, 1])
+    found: list[tuple[int, int]] = []
+
+    def come(*rows: Row, until: int, one_by_one: bool) -> None:
+        for each in rows:
+            standing.offer(first if each.doc == 0 else last, 0 if each.doc == 0 else 2, each)
+        decided = standing.advance(until * _US, (lambda _: True) if one_by_one else None)
+        for owner, published in decided.items():
+            found.extend((owner, each.instance.rows[-1].doc) for each in published or ())
+
+    begun, answer = row(standing, 0, 0, 10, 10, 5), row(standing, 2, 1, 11, 11, 7)
+    come(begun, answer, until=11, one_by_one=True)
+    come(row(standing, 2, 2, 10, 12, 3), until=11, one_by_one=False)
+    come(row(standing, 2, 3, 12, 13, 7), until=12, one_by_one=True)
+    assert found == [(0, 1), (1, 1), (0, 3), (1, 3)]

@@ -332,11 +332,12 @@ class Follows(Owned[Part]):
         if there are twice as many as were left then."""
         if self._first >= watermark and len(self.parts) <= 2 * self._left:
             return
-        first, patience = FOR_EVER, watermark - self._kept
+        first, kept = FOR_EVER, self._kept
         for part in self.parts.values():
-            if part.fed and part.at < (patience if part.patient else watermark):
+            patience = kept if part.patient else 0
+            if part.fed and part.at < watermark - patience:
                 part.fed = ()
-            end = part.expire(watermark, _LAST)
+            end = part.expire(watermark - patience, _LAST) + patience
             if end < first:
                 first = end
         self.sweep()

@@ -214,7 +214,8 @@ class Noted(Sifting):
         noted = self._not_had(slot, since, mark)
         goes_on = whose in waiting or whose in gave
         if prefix is None:
-            goes_on = goes_on and self._first[slot] == -FOR_EVER
+            # If it had a prefix before, it was asked since when something is noted for that.
+            goes_on = goes_on and (self.shares or self._first[slot] == -FOR_EVER)
         elif prefixes.pulls:
             goes_on = goes_on or owner in waiting or owner in gave
         if not goes_on:

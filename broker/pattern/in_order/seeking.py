@@ -19,7 +19,7 @@ NEVER = (-FOR_EVER, 0)
 class Part(Waiting):
     """What waits by one key: the first bound, a number, the documents, the latest end of what may
     follow, and all bounds where there are several. `fed` are those that found what they seek at
-    the time `at`; where that is not the last block, more of that time may be noted for a query, and
+    the time `at`. Where that is not the last block, what they seek may be noted for a query, and
     come to it when much more has been decided: these parts are `patient`."""
 
     __slots__ = ("at", "fed", "patient")
