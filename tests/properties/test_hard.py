@@ -79,7 +79,7 @@ def test_the_cases_take_every_way_often() -> None:
     assert counts.keys() == OFTEN.keys()
 
 
-@pytest.mark.parametrize("seed", seeds(2, 6, start=200))
+@pytest.mark.parametrize("seed", seeds(1, 6, start=200))
 def test_batch_boundaries_change_nothing(seed: int) -> None:
     one = hard_case(Random(seed))
     other = recut(Random(seed), one)

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.service.api.problems import MEDIA_TYPE, PREFIX, ProblemDetails
+from tests.seeds import seeds
 from tests.service.api_harness import Running, serving
 
 # Parts of an address, as they stand on the wire.
@@ -304,7 +305,9 @@ values = st.recursive(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=len(seeds(60, 150)),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_random_bodies(

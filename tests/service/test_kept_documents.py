@@ -171,7 +171,7 @@ def test_the_library_reads_a_state_of_a_service(desk: Desk) -> None:
     assert all(pair(1) in each.result for each in found)
 
 
-@pytest.mark.parametrize("seed", seeds(3, 60))
+@pytest.mark.parametrize("seed", seeds(1, 60))
 def test_matches_are_those_of_documents_in_the_tables(tmp_path: Path, seed: int) -> None:
     """Whether they come together or one by one, with revisions, expiry and restarts between."""
     random = Random(seed)
