@@ -59,7 +59,7 @@ class Draft:
         answers = {}
         for question in self.questions:
             text = given.get(question.name, question.default)
-            if text is None:
+            if text is None or (not text and question.default is None):
                 raise WrongAnswer(f"{question.name} is missing: {question.asks}")
             try:
                 answers[question.name] = question.read(text)

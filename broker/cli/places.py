@@ -24,12 +24,25 @@ class XmlOptions:
     split: str | None = None
 
 
+def _stream(_: click.Context, __: click.Parameter, name: str) -> str:
+    if not _NAME.of(name).fullmatch(name):
+        raise click.BadParameter(f"{name!r} cannot be the name of a stream")
+    return name
+
+
 def _element_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is not None and not _NAME.of(name).fullmatch(name):
         raise click.BadParameter(f"{name!r} is no name of an element")
     return name
 
 
+stream_option = click.option(
+    "--stream",
+    default="S",
+    show_default=True,
+    callback=_stream,
+    help="Stream of the .xml files.",
+)
 split_option = click.option(
     "--split",
     metavar="NAME",

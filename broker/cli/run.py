@@ -14,7 +14,14 @@ import click
 
 from broker.cli.opening import open_broker, report_unseen
 from broker.cli.output import Delivery, format_option, out_option
-from broker.cli.places import XmlOptions, check_xpath, places, report_places, split_option
+from broker.cli.places import (
+    XmlOptions,
+    check_xpath,
+    places,
+    report_places,
+    split_option,
+    stream_option,
+)
 from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.sharding import Sharding, conf_option, shards_options
@@ -66,7 +73,7 @@ if TYPE_CHECKING:
 @decide_option
 @out_option
 @format_option
-@click.option("--stream", default="S", show_default=True, help="Stream of the .xml files.")
+@stream_option
 @click.option(
     "--timestamp",
     metavar="XPATH",

@@ -63,6 +63,9 @@ def test_the_token_comes_from_the_state_a_file_or_the_environment(
     assert "server.token (--token-file, or the variable BROKER_TOKEN)" in done.stderr
     done = run("list", "--url", url, "--token-file", tmp_path / "none")
     assert (done.returncode, done.stderr) == (2, f"broker: {tmp_path / 'none'}: no such file\n")
+    (tmp_path / "none").touch()
+    done = run("list", "--url", url, "--token-file", tmp_path / "none")
+    assert done.stderr == f"broker: {tmp_path / 'none'}: there is no token in it\n"
     (tmp_path / "service.json").write_text((service.state / "service.json").read_text())
     done = run("list", "--state", tmp_path)
     assert done.returncode == 2

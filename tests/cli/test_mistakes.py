@@ -17,14 +17,18 @@ def query(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [("--split", "is no name of an element"), ("--stream", "cannot be the name of a stream")],
+)
 @pytest.mark.parametrize("name", ["", "a b", "<a>"])
 @pytest.mark.parametrize("command", ["run", "why"])
-def test_split_takes_the_name_of_an_element(
-    query: Path, tmp_path: Path, command: str, name: str
+def test_options_take_the_name_of_an_element_and_of_a_stream(
+    query: Path, tmp_path: Path, command: str, name: str, option: str, said: str
 ) -> None:
     (tmp_path / "d.xml").write_text("<a/>")
-    done = run(command, query, "--documents", tmp_path / "d.xml", "--split", name)
-    assert (done.returncode, "is no name of an element" in done.stderr) == (2, True)
+    done = run(command, query, "--documents", tmp_path / "d.xml", option, name)
+    assert (done.returncode, said in done.stderr) == (2, True)
 
 
 def test_documents_are_files_or_directories(query: Path, tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def test_each_draft_is_checked_without_a_warning(name: str) -> None:
     ("name", "given", "wanted"),
     [
         ("keyword", {}, "keyword is missing"),
+        ("keyword", {"keyword": ""}, "keyword is missing"),
         ("keyword", {"keyword": '"it\'s"'}, "one kind of quotation marks"),
         ("keyword", {"keyword": "a\nb"}, "one line"),
         ("same-link", {"first": " "}, "a stream is missing"),

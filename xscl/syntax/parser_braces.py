@@ -71,9 +71,10 @@ class BracesParser(ConstructorParser):
                 window = self.duration()
                 after = self._after(kind)
             if self.kind != "}":
-                self.unexpected(
-                    '"}"', "the braces hold a predicate, then a window: {x = y, 2 days}"
-                )
+                hint = "the braces hold a predicate, then a window: {x = y, 2 days}"
+                if self.kind == "number" and window is not None:
+                    hint = "a window is one number of one unit: 1.5 h, or 90 min"
+                self.unexpected('"}"', hint)
             self.advance()
         except Failure as failure:
             self.recover(failure, start, "{", "}")

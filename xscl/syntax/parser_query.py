@@ -184,6 +184,8 @@ class QueryParser(PatternParser):
             return None
         items = [self._item()]
         while self.accept(","):
+            if self.keyword() == "FROM":
+                self.unexpected("an item", "FROM follows the last item without a comma")
             items.append(self._item())
         return tuple(items)
 

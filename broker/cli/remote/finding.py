@@ -90,7 +90,7 @@ def token_of(state: Path | None, token_file: Path | None) -> tuple[str, str]:
             "of its setting server.token with --token-file or the variable BROKER_TOKEN"
         )
     try:
-        return path.read_text(encoding="utf-8").strip(), f"in {path}"
+        token = path.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         if token_file is None:
             raise Wrong(
@@ -102,3 +102,6 @@ def token_of(state: Path | None, token_file: Path | None) -> tuple[str, str]:
         raise Failed(f"{path}: only the user that runs the service may read it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"{path}: {error}") from None
+    if not token:
+        raise Failed(f"{path}: there is no token in it")
+    return token, f"in {path}"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import click
 
 from broker.cli.asking import of_documents, of_state
-from broker.cli.places import XmlOptions, check_xpath, split_option
+from broker.cli.places import XmlOptions, check_xpath, split_option, stream_option
 from broker.cli.query_files import STDIN, read_queries, text_of
 from broker.cli.remote.answers import object_of, objects_of
 from broker.cli.remote.client import Service, Unreachable, part
@@ -103,7 +103,7 @@ def asked_of(url: str | None, state: Path | None, token_file: Path | None) -> It
     help="Ask about these files and directories instead of stored documents, read as broker run "
     "reads them; QUERY is then a file.",
 )
-@click.option("--stream", default="S", show_default=True, help="Stream of the .xml files.")
+@stream_option
 @click.option(
     "--timestamp",
     metavar="XPATH",
