@@ -12,7 +12,7 @@ import xscl
 from broker import advice
 from broker.cli.progress import Work
 from broker.cli.query_files import MANY, check_queries
-from broker.cli.shared import Failed, console, plural, suspended
+from broker.cli.shared import Failed, Wrong, console, plural, suspended
 from broker.cli.signals import if_stopped
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def open_broker(
     for warning in advice.warnings(program):
         console.print(warning.render())
     if not program.queries:
-        raise Failed("the query files hold no query")
+        raise Wrong("the query files hold no query")
     try:
         if sharding is not None and sharding.count:
             store = Store(state)

@@ -45,3 +45,13 @@ def test_a_query_file_in_another_encoding_is_converted_from_that(
     path.write_text("S//a[./b = 'é'];", encoding=encoding)
     done = run("check", path)
     assert (done.returncode, f"iconv -f {encoding} -t utf-8" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [["run", "--once", "--documents", "."], ["subscribe"]])
+def test_a_file_without_a_query_is_wrong_for_each_command(
+    tmp_path: Path, command: list[str]
+) -> None:
+    path = tmp_path / "empty.xscl"
+    path.write_text("-- nothing yet\n")
+    done = run(*command, path, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "broker: the query files hold no query\n")
