@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from broker.pattern.comparing import COMPARE, some_compare
+from broker.pattern.comparing import some_compare
 from broker.pattern.instances import Row
 from broker.pattern.sliding import Column
 from broker.pattern.sums import total
 from broker.pattern.trying import TooMuch, choices
 from xscl import ast
+from xscl.functions.comparing import COMPARE
 from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
 from xscl.functions.table import FUNCTIONS, arithmetic, convert, to_number, to_string
 from xscl.functions.texts import TextTooLong

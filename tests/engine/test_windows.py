@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from broker import Broker, Document
-from broker.pattern.comparing import COMPARE, some_compare
+from broker.pattern.comparing import some_compare
 from broker.pattern.instances import Instance, Row
 from broker.pattern.sliding import Column, Past
 from tests.calls import calls
 from tests.seeds import seeds
+from xscl.functions.comparing import COMPARE
 
 
 def prices(count: int) -> list[Document]:

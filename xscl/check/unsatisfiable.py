@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from xscl import ast
 from xscl.errors import Span
-from xscl.syntax.bounds import POSITION, bound, satisfiable, tied
+from xscl.syntax.bounds import POSITION, bound, excluding, of_one_node
 
 
 def dead_filter(part: ast.Expr) -> tuple[str, Span] | None:
@@ -26,7 +26,7 @@ def dead_filter(part: ast.Expr) -> tuple[str, Span] | None:
     if (found := bound(part)) is None or found[0] != POSITION:
         return None
     _, (op, literal, _) = found
-    if satisfiable(">=", 1.0, op, literal.value):
+    if excluding([(">=", 1.0), (op, literal.value)]) is None:
         return None
     return f"{part.span.text} never holds: the first position is 1", part.span
 
@@ -38,9 +38,11 @@ def _is_position(value: float) -> bool:
 def contradiction(parts: Iterable[ast.Expr]) -> tuple[str, Span, str | None] | None:
     """The message for two parts of a conjunction that one node never satisfies both, the place of
     the second, and a hint."""
-    for one, two in tied(parts):
-        if satisfiable(one.op, one.literal.value, two.op, two.literal.value):
+    for bounds in of_one_node(parts):
+        found = excluding([(each.op, each.literal.value) for each in bounds])
+        if found is None:
             continue
+        one, two = (bounds[at] for at in found)
         texts = f"{one.written.span.text} and {two.written.span.text}"
         hint = "a block can ask for several nodes: S//a[./b = 'x' and ./b = 'y']"
         several = one.op == two.op == "="

@@ -1,33 +1,20 @@
 """What a conjunction says of one node by constants, and whether all of it can hold.
 
-In: the parts of a conjunction, or two comparisons with constants. Out: pairs of comparisons of one
-node, and whether some text satisfies both. Only what is said of one node is compared with itself:
+In: the parts of a conjunction, or comparisons with constants. Out: the comparisons of one node, and
+two of them that no text satisfies both. Only what is said of one node is compared with itself:
 `a = 'x' and a = 'y'` holds where there are two elements a.
 """
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
+from math import inf
 from typing import NamedTuple
 
 from xscl import ast
+from xscl.functions.comparing import COMPARE, TURNED
 from xscl.functions.table import to_number
-
-_COMPARE: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
-    {
-        "=": operator.eq,
-        "!=": operator.ne,
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-    }
-)
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_LOW, _HIGH = (">", ">="), ("<", "<=")
 
 POSITION = "position()"
 """What a comparison with a position is about, where others are about a node."""
@@ -50,7 +37,7 @@ def bound(part: ast.Expr) -> tuple[object, Bound] | None:
     left, right = part.left, part.right
     op: str = part.op
     if isinstance(left, ast.String | ast.Number):
-        left, right, op = right, left, _TURNED.get(op, op)
+        left, right, op = right, left, TURNED.get(op, op)
     if not isinstance(right, ast.String | ast.Number):
         return None
     if isinstance(left, ast.Path) and all(map(_leads_to_one, left.steps)):
@@ -69,30 +56,37 @@ def _leads_to_one(step: ast.Step) -> bool:
     return one and step.axis == "/" and test.axis is None and not step.filters
 
 
-def tied(parts: Iterable[ast.Expr]) -> Iterator[tuple[Bound, Bound]]:
-    """The pairs of comparisons that a conjunction makes of one node."""
+def of_one_node(parts: Iterable[ast.Expr]) -> list[list[Bound]]:
+    """The comparisons that a conjunction makes of each node of which it makes several."""
     known: dict[object, list[Bound]] = defaultdict(list)
     for part in parts:
-        if (found := bound(part)) is None:
-            continue
-        node, second = found
-        for first in known[node]:
-            yield first, second
-        known[node].append(second)
+        if (found := bound(part)) is not None:
+            known[found[0]].append(found[1])
+    return [bounds for bounds in known.values() if len(bounds) > 1]
 
 
-def satisfiable(op: str, value: Value, other: str, second: Value) -> bool:
-    """Whether something is so compared with the one constant and with the other."""
-    if op == "=":
-        return _holds(value, other, second)
-    if other == "=":
-        return _holds(second, op, value)
-    if op in _HIGH:
-        op, value, other, second = other, second, op, value
-    if op not in _LOW or other not in _HIGH:
-        return True
-    least, most = to_number(value), to_number(second)
-    return least < most or (least == most and op == ">=" and other == "<=")
+def excluding(bounds: Sequence[tuple[str, Value]]) -> tuple[int, int] | None:
+    """The places, in order, of two comparisons with constants that nothing satisfies both, in time
+    linear in their number."""
+    equal = [at for at, (op, _) in enumerate(bounds) if op == "="]
+    if equal:
+        # A text is one that may be asked for, a number stands for several.
+        one = next((at for at in equal if isinstance(bounds[at][1], str)), equal[0])
+        for at, (op, value) in enumerate(bounds):
+            if not _holds(bounds[one][1], op, value):
+                return min(one, at), max(one, at)
+        return None
+    numbers = [(at, op, to_number(value)) for at, (op, value) in enumerate(bounds)]
+    # What is no number is beyond all numbers, as nothing is so compared with it.
+    lows = [(inf if n != n else n, op == ">", at) for at, op, n in numbers if op in (">", ">=")]
+    highs = [(-inf if n != n else n, op == "<=", at) for at, op, n in numbers if op in ("<", "<=")]
+    if not lows or not highs:
+        return None
+    least, without, low = max(lows)
+    most, included, high = min(highs)
+    if least < most or (least == most and included and not without):
+        return None
+    return min(low, high), max(low, high)
 
 
 def _holds(value: Value, op: str, second: Value) -> bool:
@@ -101,4 +95,4 @@ def _holds(value: Value, op: str, second: Value) -> bool:
         return (value == second) == (op == "=")
     if op == "!=" and isinstance(second, str):
         return True  # the number 5 equals '5' and '5.0', which differ as texts
-    return _COMPARE[op](to_number(value), to_number(second))
+    return COMPARE[op](to_number(value), to_number(second))

@@ -63,14 +63,14 @@ class Known:
 
     __slots__ = (
         *("at_end", "before", "behind", "checked", "free", "literals", "publish", "read"),
-        *("pairs", "usable"),
+        *("compared", "usable"),
     )
 
     def __init__(
         self,
         query: ast.Query,
         free: tuple[Free, ...],
-        pairs: tuple[tuple[Side, Side], ...],
+        compared: tuple[tuple[Side, ...], ...],
         literals: int,
         around: tuple[int, int],
         read: Callable[[Source, int], ast.Query],
@@ -78,7 +78,7 @@ class Known:
         self.publish = query.publish
         self.at_end = query.at_end
         self.free = free
-        self.pairs = pairs
+        self.compared = compared
         self.literals = literals
         self.before, self.behind = around
         self.read = read
@@ -194,7 +194,7 @@ def recall(statement: Statement, source: Source) -> Query | None:
         if literal is None:
             return None
         own.append(literal)
-    if known.pairs and not may_hold(known.pairs, own):
+    if known.compared and not may_hold(known.compared, own):
         return None
     span = Span(source, statement.begins + known.before, statement.end - known.behind)
     return _query(known, own, statement, span)
@@ -233,7 +233,7 @@ def _remember(
     if before > statement.first or behind > statement.last or query.label != statement.label:
         return query
     try:
-        free, pairs, count = free_literals(
+        free, compared, count = free_literals(
             statement.begins, statement.key, statement.literals, query
         )
     except NotAlone:
@@ -244,7 +244,7 @@ def _remember(
         fixed = _fixed[key] = found
     if fixed != found:
         return query
-    known = Known(query, free, pairs, count, (before, behind), read)
+    known = Known(query, free, compared, count, (before, behind), read)
     _known[(key, *[literals[place] for place in fixed])] = known
     own = [each.canonical(literals[each.place]) or "" for each in free]
     made = _query(known, own, statement, query.span)

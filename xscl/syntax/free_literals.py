@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from xscl import ast
-from xscl.syntax.bounds import Value, is_position, satisfiable, tied
+from xscl.syntax.bounds import Value, excluding, is_position, of_one_node
 from xscl.syntax.durations import LONGEST, UNITS, format_microseconds
 
 _WHOLE = re.compile(r"[1-9][0-9]{0,11}")
@@ -73,9 +73,9 @@ class NotAlone(Exception):
 
 def free_literals(
     begins: int, key: str, literals: Sequence[str], query: ast.Query
-) -> tuple[tuple[Free, ...], tuple[tuple[Side, Side], ...], int]:
+) -> tuple[tuple[Free, ...], tuple[tuple[Side, ...], ...], int]:
     """The free literals of a statement that begins there, has this text between its literals, and
-    was read as this query; the pairs of them that are to be looked at, and how many
+    was read as this query; the comparisons of one node that are to be looked at, and how many
     literals its tree has in all. Raises NotAlone."""
     places: dict[int, tuple[int, str]] = {}
     at = begins
@@ -93,17 +93,19 @@ def free_literals(
             unit = UNITS[_unit(node)] if isinstance(node, ast.Duration) else 0
             own[id(node)] = len(found)
             found.append(Free(place, number, isinstance(node, ast.String), unit))
-    pairs = [
-        (Side(own.get(id(one.literal)), *one[:2]), Side(own.get(id(two.literal)), *two[:2]))
+    compared = [
+        tuple([Side(own.get(id(each.literal)), *each[:2]) for each in bounds])
         for conjunction in _conjunctions(query)
-        for one, two in tied(conjunction.parts)
+        for bounds in of_one_node(conjunction.parts)
     ]
-    return tuple(found), tuple(pairs), len(nodes)
+    return tuple(found), tuple(compared), len(nodes)
 
 
-def may_hold(pairs: Iterable[tuple[Side, Side]], own: Sequence[str]) -> bool:
+def may_hold(compared: Iterable[Sequence[Side]], own: Sequence[str]) -> bool:
     """Whether no two comparisons of one node exclude each other."""
-    return all(satisfiable(one.op, one.value(own), two.op, two.value(own)) for one, two in pairs)
+    return all(
+        excluding([(each.op, each.value(own)) for each in bounds]) is None for bounds in compared
+    )
 
 
 def _conjunctions(node: Any) -> Iterator[ast.And]:

@@ -17,6 +17,7 @@ from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct
 from broker.pattern.values import Scope, path_text
 from xscl import ast
+from xscl.functions.comparing import TURNED
 from xscl.functions.table import arithmetic, to_number
 
 Number = Callable[[Row], float]
@@ -27,8 +28,6 @@ number_of = lru_cache(maxsize=1 << 14)(to_number)
 
 Test = Callable[[Row], bool]
 """Whether what is asked of one document alone holds."""
-
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +143,9 @@ def _bound(
 
 def relational(expr: ast.Expr) -> Iterator[tuple[str, ast.Expr, ast.Expr]]:
     """An inequality either way round; nothing for anything else."""
-    if isinstance(expr, ast.Comparison) and expr.op in _TURNED:
+    if isinstance(expr, ast.Comparison) and expr.op in TURNED:
         yield expr.op, expr.left, expr.right
-        yield _TURNED[expr.op], expr.right, expr.left
+        yield TURNED[expr.op], expr.right, expr.left
 
 
 def number(expr: ast.Expr, variables: frozenset[str]) -> Number | None:
