@@ -8,6 +8,7 @@ about streams that queries may not publish.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import xscl
@@ -31,17 +32,23 @@ def warnings(program: xscl.Program, look: Look = lambda _: None) -> tuple[xscl.D
     if len(program.queries) > _MOST:
         return program.warnings
     refused = [
-        Diagnostic(
-            "reserved-stream",
-            f"streams that begin with {RESERVED} are the broker's own: it does not take this query",
-            each.query.publish_span or each.query.span,
-            "choose another name",
-            "warning",
-        )
+        replace(found, severity="warning")
         for each in program.queries
-        if (each.query.publish or "").startswith(RESERVED)
+        if (found := reserved_stream(each.query)) is not None
     ]
     return (*program.warnings, *refused, *path_warnings(program, _FEEDS, cache(look)))
+
+
+def reserved_stream(query: xscl.ast.Query) -> Diagnostic | None:
+    """The error where a query publishes a stream of the broker's own."""
+    if not (query.publish or "").startswith(RESERVED):
+        return None
+    return Diagnostic(
+        "reserved-stream",
+        f"streams that begin with {RESERVED} are the broker's own: it does not take this query",
+        query.publish_span or query.span,
+        "choose another name",
+    )
 
 
 def unseen(program: xscl.Program, look: Look) -> list[xscl.Diagnostic]:

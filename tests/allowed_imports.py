@@ -67,6 +67,7 @@ MAY_IMPORT = {
         "xscl",
     ),
     "broker.subscriptions": (
+        "broker.advice",
         *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("feeds", "xscl"),
         "broker.registered",

@@ -12,9 +12,7 @@ from typing import Any
 
 from broker.model import UNBOUNDED
 from broker.state.logged_documents import with_bytes
-from broker.state.statements import Statements
-
-_AMONG = "IN (SELECT unnest(?::BIGINT[]))"
+from broker.state.statements import AMONG, Statements
 
 
 class KeptDocuments:
@@ -54,8 +52,8 @@ class KeptDocuments:
         """The documents of these numbers, each with the match before which it is that."""
         return self._sql.rows(
             f"SELECT doc, {UNBOUNDED}, xml FROM documents"
-            f" WHERE doc {_AMONG} AND xml IS NOT NULL UNION ALL SELECT doc, before, xml"
-            f" FROM kept WHERE doc {_AMONG} ORDER BY 1, 2",
+            f" WHERE doc {AMONG} AND xml IS NOT NULL UNION ALL SELECT doc, before, xml"
+            f" FROM kept WHERE doc {AMONG} ORDER BY 1, 2",
             [[*docs], [*docs]],
         )
 

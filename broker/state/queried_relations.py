@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from broker.state.statements import Statements
+from broker.state.statements import AMONG, Statements
 
 if TYPE_CHECKING:
     from broker.state.statements import Connection
-
-_AMONG = "IN (SELECT unnest(?::BIGINT[]))"
 
 
 class QueriedRelations:
@@ -53,7 +51,7 @@ class QueriedRelations:
     def load_slice(self, docs: Sequence[int]) -> None:
         """Make slice: the rows of rl of these documents."""
         self._sql.run(
-            f"CREATE OR REPLACE TEMP TABLE slice AS SELECT * FROM rl WHERE doc {_AMONG}", [docs]
+            f"CREATE OR REPLACE TEMP TABLE slice AS SELECT * FROM rl WHERE doc {AMONG}", [docs]
         )
 
     def load_part(self, of: str, later: Collection[int]) -> None:

@@ -24,7 +24,7 @@ from broker.model import UNBOUNDED
 from broker.state.kept_documents import KeptDocuments
 from broker.state.logged_documents import SIZE, take_in, with_bytes
 from broker.state.queried_relations import QueriedRelations
-from broker.state.statements import Statements
+from broker.state.statements import AMONG, AMONG_VALUES, Statements
 from broker.state.stored_documents import (
     COLUMNS,
     XML,
@@ -38,8 +38,6 @@ from broker.state.witness_rows import WitnessRows
 
 _DOCUMENT = ", ".join(f'"{name}"' for name in COLUMNS)
 _VERSIONED = "documents LEFT JOIN versions USING (doc)"
-_AMONG = "IN (SELECT unnest(?::BIGINT[]))"
-_AMONG_VALUES = "IN (SELECT unnest(?::UBIGINT[]))"
 
 
 class MatchRelations:
@@ -112,7 +110,7 @@ class MatchRelations:
         """Documents and their rows, by number. Matches in the outbox that refer to them still find
         their bytes (`kept`)."""
         self._deletions += 1
-        self.kept.keep(f"doc {_AMONG}", [[*docs]])
+        self.kept.keep(f"doc {AMONG}", [[*docs]])
         for table in ("rl", "documents", *(("versions",) if self.versioned else ())):
             self._sql.delete(table, "doc", docs)
 
@@ -165,7 +163,7 @@ class MatchRelations:
         if not docs:
             return 0
         self._deletions += 1
-        which, parameters = f"doc {_AMONG}", [[*docs]]
+        which, parameters = f"doc {AMONG}", [[*docs]]
         self._oldest_gone = min(self._oldest_gone, self._oldest)
         self.kept.keep(which, parameters)
         self._sql.run(f"DELETE FROM rl WHERE {which}", parameters)
@@ -181,7 +179,7 @@ class MatchRelations:
         if horizon <= self._oldest_gone and not more:
             return 0
         gone = self._sql.count(
-            f'DELETE FROM documents WHERE ("end" < ? OR doc {_AMONG}) AND xml IS NULL',
+            f'DELETE FROM documents WHERE ("end" < ? OR doc {AMONG}) AND xml IS NULL',
             [horizon, [*more]],
         )
         self._sql.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
@@ -196,7 +194,7 @@ class MatchRelations:
             return {}
         table, version = self._from()
         rows = self._sql.rows_about(
-            docs, f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc {_AMONG}", [docs]
+            docs, f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc {AMONG}", [docs]
         )
         return {document.doc: document for document in self._documents(rows)}
 
@@ -210,7 +208,7 @@ class MatchRelations:
         """Those of these documents that have not expired."""
         if not docs:
             return set()
-        sql = f"SELECT doc FROM documents WHERE doc {_AMONG} AND xml IS NOT NULL"
+        sql = f"SELECT doc FROM documents WHERE doc {AMONG} AND xml IS NOT NULL"
         return {doc for (doc,) in self._sql.rows(sql, [[*docs]])}
 
     def intervals(self, docs: Collection[int]) -> dict[int, Interval]:
@@ -218,7 +216,7 @@ class MatchRelations:
         if not docs:
             return {}
         rows = self._sql.rows(
-            f'SELECT doc, base, "start", "end" FROM documents WHERE doc {_AMONG}', [[*docs]]
+            f'SELECT doc, base, "start", "end" FROM documents WHERE doc {AMONG}', [[*docs]]
         )
         return {doc: Interval(*interval) for doc, *interval in rows}
 
@@ -302,9 +300,7 @@ class MatchRelations:
 
     def identities(self, docs: Iterable[int]) -> dict[int, tuple[str, str]]:
         """Their sources and ids, by number."""
-        rows = self._sql.rows(
-            f"SELECT doc, source, id FROM documents WHERE doc {_AMONG}", [[*docs]]
-        )
+        rows = self._sql.rows(f"SELECT doc, source, id FROM documents WHERE doc {AMONG}", [[*docs]])
         return {doc: (source, id) for doc, source, id in rows}
 
     def newest(self, keys: Collection[int], said: bool = False) -> dict[Identity, Newest]:
@@ -314,7 +310,7 @@ class MatchRelations:
         what = '"end", xml' if said else "0, NULL"
         rows = self._sql.rows(
             f"SELECT key, source, id, doc, {version}, {what} FROM {table}"
-            f" WHERE key {_AMONG_VALUES} ORDER BY doc",
+            f" WHERE key {AMONG_VALUES} ORDER BY doc",
             [[*keys]],
         )
         return {

@@ -32,6 +32,11 @@ EACH_BATCH = frozenset(
 )
 """The tables into which many batches insert rows."""
 
+AMONG = "IN (SELECT unnest(?::BIGINT[]))"
+"""Numbers of documents, as one parameter."""
+AMONG_VALUES = "IN (SELECT unnest(?::UBIGINT[]))"
+"""Codes of values or keys of identities, as one parameter."""
+
 
 class _Insert:
     """An insert that is planned once, as planning takes two thirds of an insert of few rows. It

@@ -12,11 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from broker.state.statements import Statements
+from broker.state.statements import AMONG, AMONG_VALUES, Statements
 
 _RECORD = 'doc, base, "start", "end", var1, var2, node1, node2, value'
-_AMONG = "IN (SELECT unnest(?::BIGINT[]))"
-_AMONG_VALUES = "IN (SELECT unnest(?::UBIGINT[]))"
 
 
 class WitnessRows:
@@ -45,7 +43,7 @@ class WitnessRows:
 
     def of(self, docs: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of documents by number, each document's together."""
-        return self._rows(f"doc {_AMONG}", [docs])
+        return self._rows(f"doc {AMONG}", [docs])
 
     def _rows(self, condition: str, parameters: list[Any]) -> Iterator[pa.RecordBatch]:
         return self._sql.batches(
@@ -95,7 +93,7 @@ class WitnessRows:
     def documents_with(self, values: Sequence[int], low: int, high: int) -> list[int]:
         """The documents with one of these values that ended at `low` or later and before `high`."""
         found = self._sql.rows(
-            f'SELECT DISTINCT doc FROM rl WHERE value {_AMONG_VALUES} AND "end" < ? AND "end" >= ?',
+            f'SELECT DISTINCT doc FROM rl WHERE value {AMONG_VALUES} AND "end" < ? AND "end" >= ?',
             [values, high, low],
         )
         return [doc for (doc,) in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from broker.model import RESERVED
+from broker.advice import reserved_stream
 from broker.query.prepared import Compiled
 from xscl.check.cycles import find_cycles
 from xscl.errors import Diagnostic, XsclError
@@ -25,16 +25,8 @@ class Streams:
         renewed = {query.id for query in fresh}
         publishing = [query for query in fresh if query.publish is not None]
         for query in publishing:
-            if str(query.publish).startswith(RESERVED):
-                parsed = query.resolved.query
-                problems.append(
-                    Diagnostic(
-                        "reserved-stream",
-                        f"streams that begin with {RESERVED} are the broker's own",
-                        parsed.publish_span or parsed.span,
-                        "choose another name",
-                    )
-                )
+            if (reserved := reserved_stream(query.resolved.query)) is not None:
+                problems.append(reserved)
             owner = self._published.get(query.publish or "", query.id)
             if owner not in renewed:
                 parsed = query.resolved.query

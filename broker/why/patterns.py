@@ -98,10 +98,10 @@ def _said(
 
 def _cure(asked: Question, found: Why, past: History) -> str | None:
     """The likeliest change that would have a match, or that not all were tried."""
-    trial = _Trial(asked, past.rest)
-    for cure in trial.cures():
-        return f"{cure}{_by(found, cure)}"
-    if trial.enough:
+    try:
+        for cure in _Trial(asked, past.rest).cures():
+            return f"{cure}{_by(found, cure)}"
+    except _Enough:
         return "there are too many changes to try; narrow its windows or joins"
     return None
 
@@ -189,8 +189,6 @@ class _Trial:
     rows: dict[tuple[str, bool], Sequence[Row]] = field(default_factory=dict)
     longest: int = 0
     """How long it is from the first to the last row, in microseconds."""
-    enough: bool = False
-    """Whether changes were left untried."""
     until: float = field(default_factory=lambda: time.thread_time() + _TIME)
 
     def __post_init__(self) -> None:
@@ -208,20 +206,17 @@ class _Trial:
         self.longest = ends[-1] - min(starts)
 
     def cures(self) -> Iterator[str]:
-        """What helps, the likeliest first."""
+        """What helps, the likeliest first. Raises _Enough."""
         query = self.asked.plan.query
-        try:
-            yield from self._of(edits.without_nots(query))
-            yield from self._wider(query)
-            yield from self._of(edits.softer(query))
-            yield from self._of(edits.selected(query))
-            yield from self._of(edits.fewer(query))
-            yield from self._of(edits.chosen(query))
-            yield from self._of(edits.turned(query))
-            yield from self._without_conjuncts(query)
-            yield from self._of(edits.without_items(query))
-        except _Enough:
-            self.enough = True
+        yield from self._of(edits.without_nots(query))
+        yield from self._wider(query)
+        yield from self._of(edits.softer(query))
+        yield from self._of(edits.selected(query))
+        yield from self._of(edits.fewer(query))
+        yield from self._of(edits.chosen(query))
+        yield from self._of(edits.turned(query))
+        yield from self._without_conjuncts(query)
+        yield from self._of(edits.without_items(query))
 
     def _of(self, changed: Iterator[Edit]) -> Iterator[str]:
         for edit in changed:

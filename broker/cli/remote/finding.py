@@ -81,8 +81,8 @@ def address_in(state: Path, *, given: bool) -> str:
 
 def token_of(state: Path | None, token_file: Path | None) -> tuple[str, str]:
     """The token, and its origin for messages."""
-    if token_file is None and os.environ.get("BROKER_TOKEN"):
-        return os.environ["BROKER_TOKEN"].strip(), "in BROKER_TOKEN"
+    if token_file is None and (token := os.environ.get("BROKER_TOKEN", "").strip()):
+        return token, "in BROKER_TOKEN"
     path = token_file or (state / "token" if state is not None else None)
     if path is None:
         raise Wrong(
