@@ -27,7 +27,7 @@ from broker.runs import PipelineError, Progress, Stop, Stopping, Summary
 from broker.shared_match import count_matches, each_match
 from broker.stopwatch import Stopwatch
 from feeds.rows import DocumentRow
-from xscl.growth import later
+from xscl.growth import later, thaw
 
 MOMENT = 1.0
 """Seconds that a batch may still take when the run is to end."""
@@ -65,8 +65,7 @@ def run_local(
     try:
         with _cancelling(engine.work, stop):
             while not stop.is_set():
-                with later():
-                    progress = run.step(on_matches)
+                progress = run.step(on_matches)
                 if progress is not None:
                     on_progress(progress)
                 elif once:
@@ -77,6 +76,7 @@ def run_local(
         pass  # nothing of the batch is stored, and the next run begins with it
     finally:
         run.ahead.close()
+        thaw()
     return run.summary(time.monotonic() - started)
 
 
@@ -148,6 +148,17 @@ class _Run:
         rows, read = self._next()
         if not rows and not read:
             return None
+        with later(many=len(rows) >= WORTH):
+            return self._match(rows, read, on_matches, clock)
+
+    def _match(
+        self,
+        rows: list[DocumentRow],
+        read: list[tuple[Source, object]],
+        on_matches: Callable[[list[Match]], object],
+        clock: Stopwatch,
+    ) -> Progress:
+        """Process the rows of a batch, and begin with the next one."""
         if len(rows) >= WORTH and self.ahead.enabled:
             self._look_ahead()
         clock.lap("read")

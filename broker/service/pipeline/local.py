@@ -22,7 +22,7 @@ from broker.service.pipeline.driver import Watch
 from broker.service.pipeline.reading import Reading
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolError, stored_at
-from xscl.growth import later
+from xscl.growth import later, thaw
 
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
@@ -85,6 +85,7 @@ class LocalPipeline:
         finally:
             self.ahead.close()
             self._reading.close()
+            thaw()
 
     @property
     def apart(self) -> float:
@@ -103,7 +104,7 @@ class LocalPipeline:
         if rows:
             since = stored_at(core.reading, core.position)
             try:
-                with later():
+                with later(many=len(rows) >= WORTH):
                     if len(rows) >= WORTH:
                         self._look_ahead(rows[-1].seq or 0)
                     batch = self.apply(rows, watch)
