@@ -21,6 +21,11 @@ class FairLock:
         self._owner: int | None = None
         self._depth = 0
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has it at the moment."""
+        return self._owner is None
+
     def acquire(self, timeout: float = -1) -> bool:
         """Whether the lock was acquired; the attempt ends after `timeout` seconds (-1: never)."""
         me = threading.get_ident()

@@ -88,9 +88,14 @@ class Recent:
         between them."""
         return _read(self._records, last)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a few rows can be stored here."""
+        return not self._doubtful and self._records.at <= _LARGEST
+
     def takes(self, rows: Sequence[tuple[Any, ...]]) -> bool:
         """Whether rows with these values can be stored here."""
-        if self._doubtful or len(rows) > _MOST_ROWS or self._records.at > _LARGEST:
+        if not self.is_ready or len(rows) > _MOST_ROWS:
             return False
         return sum([len(values[XML]) for values in rows]) <= _MOST_BYTES
 

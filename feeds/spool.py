@@ -200,6 +200,12 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         self._prove_stored(self._prove if group.needs_proof else self._note)
         return group.numbers
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether to publish a few rows takes one record and its sync: nobody else writes, and no
+        rows have to be brought into the tables."""
+        return self.recent is not None and self.recent.is_ready and self._lock.is_free
+
     def _prove_stored(self, prove: Callable[[int, int], None] | None = None) -> None:
         last, chain = self._end
         try:

@@ -220,6 +220,10 @@ class Admission:
         with self.store.snapshot() as statements:
             return {identity.key for identity in MatchRelations(statements).newest(seen)}
 
+    def may_have(self, keys: Collection[int]) -> bool:
+        """Whether `committed_keys` has to ask the store about these keys. From any thread, too."""
+        return bool(self.keys.intersection([*keys]))
+
     def write(self) -> None:
         """Store the document number, the highest time, and the numbers applied."""
         self.progress.write(Reached(self.next_doc, self.watermark.highest, self.position))

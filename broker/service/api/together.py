@@ -1,7 +1,10 @@
-"""Documents that are published one a request, stored together by two threads.
+"""Documents that are published one a request, stored together by two threads, or at once.
 
 In: documents, from the event loop. Out: what is to be answered, to the event loop, once they are on
-the disk. All that come while others are being stored are stored next, by one transaction and the
+the disk. What comes while nothing else is stored or matched is stored by the event loop itself: to
+wake a thread, and to be woken, takes as long as that. A disk that has been slow lately, another
+writer, or an id that is there already, for which the state is asked, would hold up all other
+requests, so these documents are left to the threads. All that come while others are being stored are stored next, by one transaction and the
 same syncs, so the more come, the less each costs. While one thread has the proof of a group synced,
 which is the second of two syncs, the other stores the next group. To hand each document to a pool
 of threads, and its outcome back, takes longer than all else that is done for it.
@@ -19,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from broker.service.api.known import Known, keys_of
@@ -31,6 +34,8 @@ _MOST = 256
 """Documents that are stored at once at most."""
 _GATHER = 0.002
 """Seconds for which a document waits for others at most."""
+_QUICK = 0.002
+"""Seconds that it has taken lately to store documents, up to which the event loop does it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +47,11 @@ class Single:
     posted: Posted
     done: Callable[[Accepted | Exception], object]
     outcome: Accepted | Exception | None = None
+    keys: list[int | None] = field(init=False)
+    """By which its document is identified, one or none."""
+
+    def __post_init__(self) -> None:
+        self.keys = keys_of(self.stream, [self.posted])
 
 
 class Together:
@@ -61,6 +71,8 @@ class Together:
         self._last = 0.0
         self._apart = 1.0
         """When the last one came, and how many seconds are between two, on average."""
+        self._takes = 5 * _QUICK
+        """Seconds that it takes to store documents, on average; at first that is not known."""
 
     def add(self, single: Single) -> None:
         """Store a document. Called in the event loop."""
@@ -85,10 +97,29 @@ class Together:
             self._timer.cancel()
             self._timer = None
         if self._gathered:
-            self._queue.put(self._gathered)
+            gathered = self._gathered
+            if self._unanswered == len(gathered) and self._is_quick():
+                assert self._loop is not None
+                self._loop.call_soon(self._store_here, gathered)
+            else:
+                self._queue.put(gathered)
             # Soon no document waits any more, where nobody else publishes now.
-            self._expected = (self._expected + len(self._gathered)) / 2
+            self._expected = (self._expected + len(gathered)) / 2
             self._gathered = []
+
+    def _is_quick(self) -> bool:
+        """Whether to store documents would hold up nobody else."""
+        core = self._service.core
+        return self._takes < _QUICK and core.lock.is_free and core.spool.is_ready
+
+    def _store_here(self, waiting: list[Single]) -> None:
+        """Store documents in the event loop, unless that might take a while."""
+        keys = [key for single in waiting for key in single.keys if key is not None]
+        if self._is_quick() and not self._service.core.engine.admission.may_have(keys):
+            self._store(waiting)
+            self._tell(waiting)
+        else:
+            self._queue.put(waiting)
 
     def passed_on(self) -> int:
         """How many are being stored, or wait for it and no longer for others."""
@@ -130,10 +161,15 @@ class Together:
 
     def _store(self, waiting: Sequence[Single]) -> None:
         """Store all that can be; each has its outcome then."""
+        begun = time.monotonic()
+        self._try_to_store(waiting)
+        self._takes += (min(time.monotonic() - begun, 1.0) - self._takes) / 8
+
+    def _try_to_store(self, waiting: Sequence[Single]) -> None:
         try:
             core, intake = self._service.core, self._service.intake
             rows = []
-            good: list[tuple[Single, list[int | None], int]] = []
+            good: list[tuple[Single, int]] = []
             for single in waiting:
                 documents = [single.posted]
                 try:
@@ -141,16 +177,13 @@ class Together:
                 except Exception as error:
                     single.outcome = error
                     continue
-                keys = keys_of(single.stream, documents)
-                good.append((single, keys, self._known.count(core, keys, documents)))
+                good.append((single, self._known.count(core, single.keys, documents)))
             if not good:
                 return
             first = intake.take(rows).first
-            for number, (row, (single, keys, known)) in enumerate(
-                zip(rows, good, strict=True), first
-            ):
+            for number, (row, (single, known)) in enumerate(zip(rows, good, strict=True), first):
                 single.outcome = Accepted(1, number, number, (row.id,), known)
-                self._known.accepted(keys, number)
+                self._known.accepted(single.keys, number)
         except Exception as error:
             for single in waiting:
                 single.outcome = single.outcome or error
