@@ -1,13 +1,17 @@
-"""Documents that are published one a request, stored together by two threads, or at once.
+"""Documents that are published one a request, stored at once, or together by two threads.
 
 In: documents, from the event loop. Out: what is to be answered, to the event loop, once they are on
-the disk. What comes while nothing else is stored or matched is stored by the event loop itself: to
-wake a thread, and to be woken, takes as long as that. A disk that has been slow lately, another
-writer, or an id that is there already, for which the state is asked, would hold up all other
-requests, so these documents are left to the threads. All that come while others are being stored are stored next, by one transaction and the
-same syncs, so the more come, the less each costs. While one thread has the proof of a group synced,
-which is the second of two syncs, the other stores the next group. To hand each document to a pool
-of threads, and its outcome back, takes longer than all else that is done for it.
+the disk.
+
+What comes while nothing is stored or matched is stored by the event loop itself: to wake a thread
+and to be woken takes as long as that. It would hold up all other requests where the disk has been
+slow lately, where others write the spool, and where an id may be there already, for which the state
+is asked; so such documents are left to the threads.
+
+All that come while others are being stored are stored next, by one transaction and the same syncs,
+so the more come, the less each costs. While one thread has the proof of a group synced, which is
+the second of two syncs, the other stores the next group. To hand each document to a pool of
+threads, and its outcome back, takes longer than all else that is done for it.
 
 Where several clients publish at the same time, more than 500 documents a second, a document waits
 for those that are likely to come in the next moment: to wake a thread, to sync and to wake the
