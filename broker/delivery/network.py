@@ -12,10 +12,12 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address
 from typing import Any
 
 import httpcore
+import httpx
 
 from feeds.transport import BlockedAddress, reachable, resolve, trusted
 
@@ -23,6 +25,15 @@ _ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32
 KEPT = 60.0
 """Seconds for which idle connections stay open."""
+
+
+def reachable_by_name(url: str, allow_private: bool) -> None:
+    """Raises BlockedAddress for an address that is refused whatever names resolve to: its host is
+    an IP address, or this machine."""
+    with suppress(httpx.InvalidURL, ValueError):
+        host = httpx.URL(url).host
+        address = "127.0.0.1" if host == "localhost" else str(ip_address(host))
+        reachable(host, [address], allow_private, _ADVICE)
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):

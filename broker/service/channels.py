@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from broker.delivery import Channel, Delivered, DeliveryWorker, Mailbox, Replaces
+from broker.delivery.network import reachable_by_name
 from broker.service.core.answers import ChannelSpec
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, Invalid, NotFound
+from feeds.transport import BlockedAddress
 
 
 class Channels:
@@ -97,8 +100,16 @@ class Channels:
 
 def check_channel(core: Core, spec: ChannelSpec) -> None:
     """Raises Invalid for a channel that cannot deliver with the present settings."""
-    if spec.kind == "mail" and core.settings.delivery.smtp.host is None:
+    delivery, settings = core.settings.delivery, spec.settings
+    if spec.kind == "mail" and delivery.smtp.host is None:
         raise Invalid("there is no mail server to send with: set delivery.smtp.host", "kind")
+    if spec.kind == "file" and Path(str(settings.get("path", "-"))).is_dir():
+        raise Invalid(f"{settings['path']} is a directory: name a file in it", "path")
+    if spec.kind == "webhook":
+        try:
+            reachable_by_name(str(settings.get("url", "")), delivery.allow_private)
+        except BlockedAddress as error:
+            raise Invalid(str(error), "url") from None
 
 
 def put_channel(

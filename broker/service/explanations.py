@@ -16,7 +16,7 @@ from broker.asking import Asking, NotStored, Told
 from broker.join.work import Work
 from broker.service.access.scopes import SERVICE, Identity
 from broker.service.core.core import Core
-from broker.service.core.errors import Conflict, NotFound
+from broker.service.core.errors import Conflict, Invalid, NotFound
 from broker.service.core.watchdog import not_too_long
 from broker.service.tenants import Tenants, check_streams
 from broker.why.given import Given
@@ -115,6 +115,8 @@ class Rest:
 
 def _checked(text: str, who: Identity) -> Sequence[ResolvedQuery]:
     queries = xscl.check([xscl.parse(text, "<request>")]).queries
+    if not queries:
+        raise Invalid("the text holds no query", "text")
     for each in queries:
         check_streams(who, each.query)
     if len(queries) > MOST_QUERIES:

@@ -46,6 +46,12 @@ def test_a_subscription_from_beginning_to_end(running: Running) -> None:
     problem(running.http.get("/v1/subscriptions/pair"), 404, "not-found")
 
 
+@pytest.mark.parametrize("more", [{}, {"documents": ["d1"]}])
+def test_a_question_without_a_query_is_refused(shared: Running, more: dict[str, object]) -> None:
+    refused = shared.http.post("/v1/why", json={"text": " ", **more})
+    assert "holds no query" in problem(refused, 422, "invalid")["detail"]
+
+
 def test_an_error_of_the_language_is_told_with_its_place(shared: Running) -> None:
     details = problem(shared.subscribe("good: S//a;\nbad: S//["), 422, "xscl")
     found = details["errors"][0]

@@ -245,8 +245,17 @@ def test_settings_that_cannot_be_are_told_at_the_start(tmp_path: Path) -> None:
         pass  # nothing of it stayed open
 
 
-def test_what_could_never_be_delivered_is_refused(service: Service) -> None:
+def test_what_could_never_be_delivered_is_refused(service: Service, tmp_path: Path) -> None:
+    here, hook = str(tmp_path), "http://{}/hook"
     refused = [
+        ({"channels": [ChannelSpec("file", None, {"path": here})]}, f"{here} is a directory"),
+        *(
+            (
+                {"channels": [ChannelSpec("webhook", None, {"url": hook.format(host)})]},
+                "is a private address; delivery.allow_private allows them",
+            )
+            for host in ("localhost:8000", "10.0.0.1", "[::1]")
+        ),
         ({"throttle": Throttle("nobody", 1)}, "no values of nobody; they have those of t"),
         ({"channels": [ChannelSpec("mail", None, {"to": "a@courier.example"})]}, "no mail server"),
         (

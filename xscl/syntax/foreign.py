@@ -126,6 +126,7 @@ PATTERN = Habits(
     },
     before={
         "ON": _BRACES,
+        "FOLLOWED": "behind -> stands the name of a variable, as in S//a->x FOLLOWED BY S//b->y",
         **dict.fromkeys(["WITHOUT", "UNLESS"], _ABSENCE),
         **dict.fromkeys(["EVERY", "ANY"], _EVERY),
         **dict.fromkeys(["SEQ", "PATTERN", "SEQUENCE", "EVENT", "MATCH_RECOGNIZE"], _SEQUENCE),
