@@ -40,6 +40,8 @@ _GATHER = 0.002
 """Seconds for which a document waits for others at most."""
 _QUICK = 0.002
 """Seconds that it has taken lately to store documents, up to which the event loop does it."""
+_FEW = 4
+"""Documents that the event loop stores at once at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +104,7 @@ class Together:
             self._timer = None
         if self._gathered:
             gathered = self._gathered
-            if self._unanswered == len(gathered) and self._is_quick():
+            if self._unanswered == len(gathered) <= _FEW and self._is_quick():
                 assert self._loop is not None
                 self._loop.call_soon(self._store_here, gathered)
             else:
