@@ -71,10 +71,11 @@ class Recent:
 
     def claim(self) -> bool:
         """Make the file if it is missing; whether no other process has claimed it."""
-        self._records.create()
-        assert self._records.file is not None
+        file = self._records.file
+        file.create()
+        assert file.number is not None
         try:
-            fcntl.flock(self._records.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
         return True

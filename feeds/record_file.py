@@ -9,22 +9,18 @@ begin with a secret: nothing that a record contains can look like one.
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from feeds.synced_file import SECTOR, SyncedFile
 
 _MAGIC = b"XBJRNL01"
 _HEAD = struct.Struct("<8sQQ")
 """The magic, the number, and the bytes of the content, which follows with its checksum."""
 _CHECK = struct.Struct("<I")
-_SECTOR = 512
-
-_LARGE = 64 << 10
-"""Bytes of a part of a record from which to copy it takes longer than a call of the system."""
 
 Numbered = list[tuple[int, bytes]]
 """Records with their numbers."""
@@ -46,8 +42,7 @@ class Records:
     """
 
     def __init__(self, path: Path, secret: int, copies: int = 1) -> None:
-        self.path = path
-        self.file: int | None = os.open(path, os.O_RDWR) if path.exists() else None
+        self.file = SyncedFile(path)
         self.at = 0
         """Where the next record is written, if it does not reach into the `_turned` ones."""
         self._own: Part | None = None
@@ -59,21 +54,10 @@ class Records:
 
     def close(self, needed: bool = True) -> None:
         """Close the file, and remove it if nothing that it holds is `needed` any more."""
-        if self.file is not None:
-            os.close(self.file)
-            self.file = None
-            if not needed:
-                self.path.unlink(missing_ok=True)
-
-    def create(self) -> None:
-        """Make the file, if it is not there."""
-        if self.file is None:
-            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-            parent = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(parent)
-            finally:
-                os.close(parent)
+        was_open = self.file.number is not None
+        self.file.close()
+        if was_open and not needed:
+            self.file.path.unlink(missing_ok=True)
 
     def read(
         self, number: int, after: Callable[[int, bytes], int] = lambda number, content: number + 1
@@ -95,14 +79,14 @@ class Records:
 
     def _places(self, number: int) -> dict[int, tuple[int, bytes]]:
         """Where each record from a number on begins that is whole, and its content."""
-        content = b"" if self.file is None else self.path.read_bytes()
+        content = b"" if self.file.number is None else self.file.path.read_bytes()
         found: dict[int, tuple[int, bytes]] = {}
         at = content.find(_MAGIC)
         while at >= 0:
             # Within a whole record nothing begins, whatever a document has been made to look like:
             # to check all that would take hours.
             behind = at + 1
-            if at % _SECTOR == 0 and at + _HEAD.size <= len(content):
+            if at % SECTOR == 0 and at + _HEAD.size <= len(content):
                 _, own, size = _HEAD.unpack_from(content, at)
                 if self._is_whole(content, at, size):
                     begin = at + _HEAD.size
@@ -123,8 +107,6 @@ class Records:
         """Add a record, whose content may be given in parts: it is on the disk when this returns.
         After an error it may be there or not, and the file is to be rewound before anything else is
         added."""
-        self.create()
-        assert self.file is not None
         length = sum(map(len, content))
         parts: list[bytes | memoryview] = [_HEAD.pack(_MAGIC, number, length), *content]
         checksum = self._secret
@@ -136,8 +118,7 @@ class Records:
             parts.append(bytes(size - sum(map(len, parts))))
             parts *= self._copies
         at = self._free(self._copies * size)
-        _write(self.file, parts, at)
-        os.fdatasync(self.file)
+        self.file.write(parts, at)
         self.at = at + self._copies * size
         self._have(Part(at, self.at))
 
@@ -181,17 +162,6 @@ class Records:
         self._own = Part(min(own.begin, part.begin), max(own.end, part.end))
 
 
-def _write(file: int, parts: Sequence[bytes | memoryview], at: int) -> None:
-    """Write parts one behind the other: small ones together, while large ones are not copied."""
-    for large, group in groupby(parts, lambda part: len(part) >= _LARGE):
-        for piece in group if large else [b"".join(group)]:
-            left = memoryview(piece)
-            while left:
-                done = os.pwrite(file, left, at)
-                at += done
-                left = left[done:]
-
-
 def _padded(size: int) -> int:
     """The bytes that a record with so many of content takes in the file."""
-    return -(-(_HEAD.size + size + _CHECK.size) // _SECTOR) * _SECTOR
+    return -(-(_HEAD.size + size + _CHECK.size) // SECTOR) * SECTOR

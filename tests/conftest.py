@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import signal
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from feeds import synced_file
 from tests.java_cache import ensure_java_cache
 from xscl.growth import collect_rarely
 
@@ -254,3 +256,11 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         assert text == path.read_text(encoding="utf-8")
 
     return compare
+
+
+@pytest.fixture
+def plain_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of records are as long as what they hold, and are written through the system's cache,
+    as on disks with little room and on systems that cannot do without it."""
+    monkeypatch.setattr(os, "O_DIRECT", 0, raising=False)
+    monkeypatch.setattr(synced_file, "_ROOM", 2**62)

@@ -100,7 +100,10 @@ class Watched:
                 name = self._path(fd)
                 if name and self._failed(Call("write", name, at, ctypes.string_at(data, size))):
                     return -1
-                return int(real(fd, data, size, at))
+                written = int(real(fd, data, size, at))
+                if name and _syncs(fd) and self._failed(Call("sync", name)):
+                    return -1
+                return written
 
             return done
 
@@ -187,3 +190,7 @@ class Watched:
 
 def _appends(fd: int) -> bool:
     return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)
+
+
+def _syncs(fd: int) -> bool:
+    return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DSYNC)

@@ -137,6 +137,7 @@ def test_records_that_are_being_brought_elsewhere_stay_until_they_are(
     assert path.stat().st_size < 4 * 40 * 9_000
 
 
+@pytest.mark.usefixtures("plain_files")
 @pytest.mark.parametrize("seed", seeds(2, 20))
 def test_a_torn_last_record_was_not_committed(seed: int, tmp_path: Path) -> None:
     r = Random(seed)
@@ -154,6 +155,7 @@ def test_a_torn_last_record_was_not_committed(seed: int, tmp_path: Path) -> None
         assert read(tmp_path / "j", 0) == [1, 2]
 
 
+@pytest.mark.usefixtures("plain_files")
 @pytest.mark.parametrize("seed", seeds(2, 20))
 def test_damage_before_the_last_record_is_noticed(seed: int, tmp_path: Path) -> None:
     r = Random(seed)
@@ -216,6 +218,7 @@ def test_a_killed_broker_goes_on_where_it_was(tmp_path: Path) -> None:
         assert pairs(broker.process([item(5)])) == {(str(n), "5") for n in (1, 2, 3, 4)}
 
 
+@pytest.mark.usefixtures("plain_files")
 def test_a_torn_last_record_is_a_batch_that_has_not_happened(tmp_path: Path) -> None:
     state = killed(tmp_path / "state")
     journal = state / "journal"
