@@ -122,10 +122,13 @@ def dry_run(
             return Backfilled(0, [])
         limit = engine.limits.default if most is None else Limit.of(most, UNBOUNDED)
         past = _Past(engine, compiled, limit, first, relations, work or Work())
-        for documents in relations.history(first, _BATCH):
-            past.see(documents)
-        past.end()
-    return past.result()
+        try:
+            for documents in relations.history(first, _BATCH):
+                past.see(documents)
+            past.end()
+            return past.result()
+        finally:
+            past.close()
 
 
 @contextmanager
@@ -231,6 +234,13 @@ class _Past:
             for each in self.engine.registered()
             if each.status == "suspended"
         ]
+
+    def close(self) -> None:
+        """Let go of all that is held of history: an engine is full of cycles, so the collector
+        would find that only when it looks at all objects."""
+        self.engine.joiner.reset()
+        self.engine.contents.clear()
+        self.engine.store.close()
 
     def result(self) -> Backfilled:
         stopped = tuple([each.id for each in self.suspended])

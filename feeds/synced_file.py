@@ -92,8 +92,10 @@ class SyncedFile:
         try:
             _write(self.number, [bytes(size - self._size)], self._size)
             os.fdatasync(self.number)
-        except OSError:  # such as a limit to the size of files: what is written tells it
+        except OSError as error:
             os.ftruncate(self.number, self._size)
+            if error.errno != errno.EFBIG:  # what is written may end before that limit
+                raise
         else:
             self._size = size
 

@@ -29,8 +29,11 @@ def collect_rarely(at_once: int = 10_000) -> None:
 _IN_BLOCK = 500_000
 """Objects that may come within `later`, less those that are gone, before they are gone through."""
 
-_come = 0
-"""Objects that were set aside since all were looked at, less those that were gone by then."""
+_BEHIND = 40_000
+"""Objects that such blocks of many documents may leave, before they are gone through."""
+
+_usual = 0
+"""The threshold outside of such blocks."""
 
 _ours: bool | None = None
 """Whether what is frozen was frozen here, None if it was not looked at: that counts all of it."""
@@ -39,19 +42,13 @@ _ours: bool | None = None
 def freeze() -> None:
     """Let the collector never look again at what is there now, until `thaw`: very many objects that
     stay. Within `growing`, or it goes through all of them once when that ends."""
-    _is_ours()
+    global _ours
+    if _ours is None:
+        _ours = gc.get_freeze_count() == 0
     gc.freeze()
     # Unfrozen at exit, when extension modules look for leaked objects.
     atexit.unregister(gc.unfreeze)
     atexit.register(gc.unfreeze)
-
-
-def _is_ours() -> bool:
-    """Whether nobody else has frozen anything."""
-    global _ours
-    if _ours is None:
-        _ours = gc.get_freeze_count() == 0
-    return _ours
 
 
 def thaw() -> None:
@@ -92,27 +89,23 @@ def paused() -> Iterator[None]:
 @contextmanager
 def later(many: bool = False) -> Iterator[None]:
     """A block whose objects are gone through behind it, when most are gone by themselves, unless
-    they become too many; such as a batch of documents, in all threads of the process. Of `many`
-    documents so much stays for long that it is set aside instead, until `thaw`: to look at it twice
-    takes a tenth of the time of a batch, and finds a few objects in cycles among ten thousand."""
+    they become too many; such as a batch of documents, in all threads of the process. What `many`
+    documents leave waits for that of the next blocks, until `at_rest`: half of it, their matches,
+    is gone then."""
+    global _usual
     few, *others = gc.get_threshold()
-    gc.set_threshold(max(few, _IN_BLOCK) if few else 0, *others)
+    if few not in (_IN_BLOCK, _BEHIND):  # not in another thread's block, nor behind one
+        _usual = few
+    gc.set_threshold(max(_usual, _IN_BLOCK) if _usual else 0, *others)
     try:
         yield
     finally:
-        if many and few:
-            _set_aside()
-        gc.set_threshold(few, *others)
+        waits = many and 0 < _usual < _BEHIND and gc.get_count()[0] < _BEHIND
+        gc.set_threshold(_BEHIND if waits else _usual, *others)
 
 
-def _set_aside() -> None:
-    """Freeze what is there, after a look at all of it where very much has come since the last."""
-    global _come
-    if not _is_ours():
-        return
-    _come += gc.get_count()[0]
-    if _come >= _ALL:
-        _come = 0
-        gc.unfreeze()
-        gc.collect()
-    freeze()
+def at_rest() -> None:
+    """Let the collector go through what blocks have left for later: no other one comes soon."""
+    few, *others = gc.get_threshold()
+    if few == _BEHIND:
+        gc.set_threshold(_usual, *others)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from broker.delivery import Channel, Delivered, DeliveryWorker, Mailbox, Replaces
 from broker.delivery.network import reachable_by_name
@@ -103,8 +102,6 @@ def check_channel(core: Core, spec: ChannelSpec) -> None:
     delivery, settings = core.settings.delivery, spec.settings
     if spec.kind == "mail" and delivery.smtp.host is None:
         raise Invalid("there is no mail server to send with: set delivery.smtp.host", "kind")
-    if spec.kind == "file" and Path(str(settings.get("path", "-"))).is_dir():
-        raise Invalid(f"{settings['path']} is a directory: name a file in it", "path")
     if spec.kind == "webhook":
         try:
             reachable_by_name(str(settings.get("url", "")), delivery.allow_private)

@@ -366,6 +366,13 @@ def test_a_feed_is_edited_paused_and_refreshed(private: Running) -> None:
 
 def test_a_file_where_none_can_be(running: Running, tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
-    body = {"kind": "file", "settings": {"path": str(tmp_path / "circle" / "x")}}
-    details = problem(running.http.put("/v1/channels/file", json=body), 422, "invalid")
-    assert details["errors"][0]["where"] == "settings.path"
+    for place, reason in (
+        (tmp_path / "circle" / "x", "no file can be there"),
+        (tmp_path / ("long" * 100), "no file can be there"),
+        (tmp_path / "zero\0", "no file can be there"),
+        (tmp_path, "is a directory"),
+    ):
+        body = {"kind": "file", "settings": {"path": str(place)}}
+        details = problem(running.http.put("/v1/channels/file", json=body), 422, "invalid")
+        assert details["errors"][0]["where"] == "settings.path"
+        assert reason in details["detail"]

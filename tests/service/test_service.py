@@ -245,10 +245,9 @@ def test_settings_that_cannot_be_are_told_at_the_start(tmp_path: Path) -> None:
         pass  # nothing of it stayed open
 
 
-def test_what_could_never_be_delivered_is_refused(service: Service, tmp_path: Path) -> None:
-    here, hook = str(tmp_path), "http://{}/hook"
+def test_what_could_never_be_delivered_is_refused(service: Service) -> None:
+    hook = "http://{}/hook"
     refused = [
-        ({"channels": [ChannelSpec("file", None, {"path": here})]}, f"{here} is a directory"),
         *(
             (
                 {"channels": [ChannelSpec("webhook", None, {"url": hook.format(host)})]},

@@ -182,6 +182,21 @@ def test_others_are_not_held_up_by_a_slow_disk(
     one_by_one(service, work)
 
 
+def test_an_id_that_comes_twice_at_once_is_counted(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "_GATHER", 3_600.0)
+
+    async def publish() -> None:
+        group = Together(service, Known())
+        outcomes = add(group, "first", "twice", "twice", "thrice", "thrice", "thrice")
+        group.close()
+        found = await asyncio.gather(*outcomes)
+        assert [one.known for one in found if isinstance(one, Accepted)] == [0, 0, 1, 0, 1, 1]
+
+    asyncio.run(publish())
+
+
 def test_a_document_does_not_wait_for_long(service: Service) -> None:
     async def publish() -> None:
         group = Together(service, Known())

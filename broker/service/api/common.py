@@ -45,12 +45,15 @@ def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | No
     if body.kind == "file" and isinstance(path, str) and path != "-":
         if not Path(path).is_absolute():
             raise Invalid("give the whole path of the file, from / on", "settings.path")
+        file = Path(path)
         try:
-            target = Path(path).resolve()
+            target, is_link, is_directory = file.resolve(), file.is_symlink(), file.is_dir()
         except (OSError, RuntimeError) as error:  # RuntimeError: a cycle of links
             raise Invalid(f"{path}: no file can be there ({error})", "settings.path") from None
-        if Path(path).is_symlink():
+        if is_link:
             raise Invalid(f"{path} is a link: give the path that it leads to", "settings.path")
+        if is_directory:
+            raise Invalid(f"{path} is a directory: name a file in it", "settings.path")
         if target.is_relative_to(state.resolve()):
             raise Invalid(
                 f"{path} is in the state directory, where only the service writes", "settings.path"

@@ -176,6 +176,7 @@ class Together:
             core, intake = self._service.core, self._service.intake
             rows = []
             good: list[tuple[Single, int]] = []
+            own: set[int] = set()
             for single in waiting:
                 documents = [single.posted]
                 try:
@@ -183,7 +184,11 @@ class Together:
                 except Exception as error:
                     single.outcome = error
                     continue
-                good.append((single, self._known.count(core, single.keys, documents)))
+                known = self._known.count(core, single.keys, documents)
+                if not own.isdisjoint(single.keys) and not single.posted.revision:
+                    known = 1
+                own.update([key for key in single.keys if key is not None])
+                good.append((single, known))
             if not good:
                 return
             first = intake.take(rows).first
