@@ -29,11 +29,12 @@ def collect_rarely(at_once: int = 10_000) -> None:
 _IN_BLOCK = 500_000
 """Objects that may come within `later`, less those that are gone, before they are gone through."""
 
-_BEHIND = 40_000
-"""Objects that such blocks of many documents may leave, before they are gone through."""
+_MANY = 3_000_000
+"""Objects that come, less those that are gone, before all are looked at that were set aside; and at
+least half as many as there were the last time."""
 
-_usual = 0
-"""The threshold outside of such blocks."""
+_come = _there = 0
+"""Objects that came since, and how many there were."""
 
 _ours: bool | None = None
 """Whether what is frozen was frozen here, None if it was not looked at: that counts all of it."""
@@ -42,13 +43,19 @@ _ours: bool | None = None
 def freeze() -> None:
     """Let the collector never look again at what is there now, until `thaw`: very many objects that
     stay. Within `growing`, or it goes through all of them once when that ends."""
-    global _ours
-    if _ours is None:
-        _ours = gc.get_freeze_count() == 0
+    _is_ours()
     gc.freeze()
     # Unfrozen at exit, when extension modules look for leaked objects.
     atexit.unregister(gc.unfreeze)
     atexit.register(gc.unfreeze)
+
+
+def _is_ours() -> bool:
+    """Whether nobody else has frozen anything."""
+    global _ours
+    if _ours is None:
+        _ours = gc.get_freeze_count() == 0
+    return _ours
 
 
 def thaw() -> None:
@@ -90,22 +97,29 @@ def paused() -> Iterator[None]:
 def later(many: bool = False) -> Iterator[None]:
     """A block whose objects are gone through behind it, when most are gone by themselves, unless
     they become too many; such as a batch of documents, in all threads of the process. What `many`
-    documents leave waits for that of the next blocks, until `at_rest`: half of it, their matches,
-    is gone then."""
-    global _usual
+    documents leave is set aside instead, until `thaw`: to look at it twice takes a twentieth of the
+    time of a batch, and finds a few objects in cycles among ten thousand."""
     few, *others = gc.get_threshold()
-    if few not in (_IN_BLOCK, _BEHIND):  # not in another thread's block, nor behind one
-        _usual = few
-    gc.set_threshold(max(_usual, _IN_BLOCK) if _usual else 0, *others)
+    gc.set_threshold(max(few, _IN_BLOCK) if few else 0, *others)
     try:
         yield
     finally:
-        waits = many and 0 < _usual < _BEHIND and gc.get_count()[0] < _BEHIND
-        gc.set_threshold(_BEHIND if waits else _usual, *others)
+        if many and few and _is_ours():
+            _set_aside(few, others[0])
+        gc.set_threshold(few, *others)
 
 
-def at_rest() -> None:
-    """Let the collector go through what blocks have left for later: no other one comes soon."""
-    few, *others = gc.get_threshold()
-    if few == _BEHIND:
-        gc.set_threshold(_usual, *others)
+def _set_aside(few: int, often: int) -> None:
+    """Freeze all that is there, also what others have made meanwhile, and their garbage; so all of
+    it is looked at first where much has come since the last time."""
+    global _come, _there
+    new, younger, older = gc.get_count()
+    # Each collection of younger objects was one of so many that came.
+    _come += new + few * (younger + often * older)
+    if _come >= max(_MANY, _there // 2):
+        gc.unfreeze()
+        gc.collect()
+        freeze()
+        _come, _there = 0, gc.get_freeze_count()
+    else:
+        freeze()

@@ -27,7 +27,7 @@ from broker.runs import PipelineError, Progress, Stop, Stopping, Summary
 from broker.shared_match import count_matches, each_match
 from broker.stopwatch import Stopwatch
 from feeds.rows import DocumentRow
-from xscl.growth import at_rest, later
+from xscl.growth import later, thaw
 
 MOMENT = 1.0
 """Seconds that a batch may still take when the run is to end."""
@@ -76,7 +76,7 @@ def run_local(
         pass  # nothing of the batch is stored, and the next run begins with it
     finally:
         run.ahead.close()
-        at_rest()
+        thaw()
     return run.summary(time.monotonic() - started)
 
 
@@ -147,7 +147,6 @@ class _Run:
         clock = Stopwatch()
         rows, read = self._next()
         if not rows and not read:
-            at_rest()
             return None
         with later(many=len(rows) >= WORTH):
             return self._match(rows, read, on_matches, clock)

@@ -22,7 +22,7 @@ from broker.service.pipeline.driver import Watch
 from broker.service.pipeline.reading import Reading
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolError, stored_at
-from xscl.growth import at_rest, later
+from xscl.growth import later, thaw
 
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
@@ -85,7 +85,7 @@ class LocalPipeline:
         finally:
             self.ahead.close()
             self._reading.close()
-            at_rest()
+            thaw()
 
     @property
     def apart(self) -> float:
@@ -118,7 +118,6 @@ class LocalPipeline:
             watch.batch(batch, core.waited(since))
         else:
             core.empty_hands()
-            at_rest()
         return bool(rows)
 
     def _look_ahead(self, position: int) -> None:
