@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from feeds import kept_packs, packs, row_log
 
+_REASON = "damaged on the disk: it is not as it was stored; publish it again"
+
 
 class Wrong(NamedTuple):
     """A row that is not as it was stored, by the numbers of its documents, and which of those are
@@ -86,7 +88,7 @@ def _damaged(body: bytes, count: int, *, whole: bool) -> list[bool]:
     return [True] * count if found is None else [not each.is_sound() for each in found]
 
 
-def spoil(db: sqlite3.Connection, wrong: Wrong, reason: str) -> list[str]:
+def spoil(db: sqlite3.Connection, wrong: Wrong) -> list[str]:
     """Make the damaged documents of a row dead letters; returns their places. The others stay as
     they are."""
     numbers = wrong.numbers
@@ -112,7 +114,7 @@ def spoil(db: sqlite3.Connection, wrong: Wrong, reason: str) -> list[str]:
             # Its identity may be another's now: what is not as it was must not replace or hide
             # anything.
             row = (f"damaged:{seq}:{each.id}", "[]", taken, 0, 0)
-        end = (each.xml, reason if is_damaged else None, own, taken, 1, None)
+        end = (each.xml, _REASON if is_damaged else None, own, taken, 1, None)
         db.execute(row_log.INSERT, (seq, source, *row, *end, chain if seq == last else None))
     return places
 

@@ -50,7 +50,6 @@ _SLACK = 2_048
 """Free pages that `compact` leaves in the file, for rows to come."""
 _KEPT_AT_ONCE = 32
 """Packs that are kept in one transaction."""
-_SPOILED = "damaged on the disk: it is not as it was stored; publish it again"
 
 
 @dataclass(slots=True)
@@ -298,7 +297,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         try:
             with self._adding():
                 wrong, missing = damage.find(self._db, after)
-                places = [damage.spoil(self._db, each, _SPOILED) for each in wrong]
+                places = [damage.spoil(self._db, each) for each in wrong]
                 return [place for each in places for place in each], missing
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error

@@ -266,7 +266,7 @@ def test_tables_of_an_earlier_time_get_what_is_beside_them(path: Path, tmp_path:
 def test_a_failed_write_is_told_and_the_next_one_goes_on(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
-    if name == "fdatasync":
+    if name == "fdatasync":  # which a write past the system's cache does without
         monkeypatch.setattr(os, "O_DIRECT", 0, raising=False)
 
     def failing(*_: object) -> int:

@@ -179,7 +179,7 @@ def _publish(api: Context, who: Identity, stream: str, documents: list[Posted]) 
             replace(each, source=source_of(who.owner, each.source or stream)) for each in documents
         ]
     keys = keys_of(stream, documents)
-    known = api.known.count(api.service.core, keys, documents)
+    known = sum(api.known.repeated(api.service.core, keys, documents))
     accepted = api.service.intake.publish(stream, documents, who.owner)
     if who is not SERVICE:
         api.service.quotas.used(who, len(documents), sum(len(each.xml) for each in documents))

@@ -36,23 +36,25 @@ class Known:
         self._backlog: OrderedDict[int, int] = OrderedDict()
         """Key and number of documents accepted here that the engine has not committed yet."""
 
-    def count(self, core: Core, keys: Sequence[int | None], documents: Sequence[Posted]) -> int:
-        """The number of duplicates among documents with these keys, before they are accepted.
+    def repeated(
+        self, core: Core, keys: Sequence[int | None], documents: Sequence[Posted]
+    ) -> list[bool]:
+        """Which of the documents with these keys are duplicates, before they are accepted.
 
         Documents without an id are new, and a revision is no duplicate.
         """
         named = [key for key in keys if key is not None]
         if not named:
-            return 0
+            return [False] * len(keys)
         # The backlog first: documents committed in between are then found in the state.
         known = self._in_backlog(core, named)
         known |= _stored(core, named)
-        count = 0
+        found = []
         for key, document in zip(keys, documents, strict=True):
+            found.append(key in known and not document.revision)
             if key is not None:
-                count += key in known and not document.revision
-                known.add(key)  # a request may contain the same id twice
-        return count
+                known.add(key)  # the same id may come twice at once
+        return found
 
     def accepted(self, keys: Sequence[int | None], first: int) -> None:
         """Add the keys of accepted documents, whose numbers begin at `first`."""

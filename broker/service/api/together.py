@@ -53,11 +53,11 @@ class Single:
     posted: Posted
     done: Callable[[Accepted | Exception], object]
     outcome: Accepted | Exception | None = None
-    keys: list[int | None] = field(init=False)
-    """By which its document is identified, one or none."""
+    key: int | None = field(init=False)
+    """By which its document is identified, if it has an id."""
 
     def __post_init__(self) -> None:
-        self.keys = keys_of(self.stream, [self.posted])
+        (self.key,) = keys_of(self.stream, [self.posted])
 
 
 class Together:
@@ -120,7 +120,7 @@ class Together:
 
     def _store_here(self, waiting: list[Single]) -> None:
         """Store documents in the event loop, unless that might take a while."""
-        keys = [key for single in waiting for key in single.keys if key is not None]
+        keys = [single.key for single in waiting if single.key is not None]
         if self._is_quick() and not self._service.core.engine.admission.may_have(keys):
             self._store(waiting)
             self._tell(waiting)
@@ -175,26 +175,24 @@ class Together:
         try:
             core, intake = self._service.core, self._service.intake
             rows = []
-            good: list[tuple[Single, int]] = []
-            own: set[int] = set()
+            good: list[Single] = []
             for single in waiting:
-                documents = [single.posted]
                 try:
-                    rows += intake.rows(single.stream, documents)
+                    rows += intake.rows(single.stream, [single.posted])
                 except Exception as error:
                     single.outcome = error
                     continue
-                known = self._known.count(core, single.keys, documents)
-                if not own.isdisjoint(single.keys) and not single.posted.revision:
-                    known = 1
-                own.update([key for key in single.keys if key is not None])
-                good.append((single, known))
+                good.append(single)
             if not good:
                 return
-            first = intake.take(rows).first
-            for number, (row, (single, known)) in enumerate(zip(rows, good, strict=True), first):
-                single.outcome = Accepted(1, number, number, (row.id,), known)
-                self._known.accepted(single.keys, number)
+            keys = [single.key for single in good]
+            repeated = self._known.repeated(core, keys, [single.posted for single in good])
+            accepted = intake.take(rows)
+            for number, (single, id, known) in enumerate(
+                zip(good, accepted.ids, repeated, strict=True), accepted.first
+            ):
+                single.outcome = Accepted(1, number, number, (id,), int(known))
+            self._known.accepted(keys, accepted.first)
         except Exception as error:
             for single in waiting:
                 single.outcome = single.outcome or error
