@@ -250,7 +250,8 @@ LIBRARIES = {
     "broker.text": {"pydantic_core", "structlog"},
     "broker.settings": {"pydantic", "pydantic_core", "pydantic_settings"},
     "broker.delivery": {
-        *("aiosmtplib", "httpcore", "httpx", "lxml", "numpy", "standardwebhooks"),
+        *("aiosmtplib", "httpcore", "httpx", "lxml", "numpy", "pyarrow", "standardwebhooks"),
+        "xxhash",
     },
     "broker.service": {
         *("_typeshed", "anyio", "fastapi", "httptools", "prometheus_client", "pydantic"),

@@ -1,9 +1,10 @@
 """The documents that matches in the log refer to: the tables `document` and `referred`.
 
 In: the bytes of documents as matches were found with them. Out: the bytes by number, for those who
-read matches. A document is stored once for all matches that come while it is remembered, and counts
-the rows of the log that refer to it. The counts are apart from the bytes: changing one changes a
-small row.
+read matches. A document is stored once for all matches that come while it is remembered. Those that
+come together are a pack, compressed: a row of SQLite takes several times as long to write as what
+is in it, and is written twice, into the log of the file and into the file. A pack counts the rows
+of the log of matches that refer to it, apart from the bytes: changing one changes a small row.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import sqlite3
 import struct
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
+
+import pyarrow as pa
+from xxhash import xxh3_64_intdigest
 
 from broker.delivery.tables import insert, marked
 
@@ -23,56 +28,70 @@ REMEMBERED = 32 << 20
 """Bytes of documents that are recognised when they come again."""
 
 
+_CODEC = pa.Codec("lz4_raw")
+"""Two microseconds to compress a document, and less than one to have it again."""
+_MOST, _MOST_BYTES = 16, 64 << 10
+"""Documents of a pack, and bytes of them from which on another one is begun."""
+_HELD = 64
+"""Packs that a reader holds."""
+_SUM, _LENGTH = 8, 4
+"""The head of a pack: a checksum of its documents, and the length of each."""
+
+
 class Documents:
     """Numbers of documents, of which the newest `remembered` bytes are recognised. To be called in
     a transaction; after one that failed `forget_all`."""
 
     def __init__(self, db: sqlite3.Connection, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        ((last,),) = db.execute("SELECT coalesce(max(number), 0) FROM document")
-        self._last = int(last)
-        self._known: dict[bytes, int] = {}
-        """The numbers of documents by their bytes."""
+        self._last = _last(db)
+        self._known: dict[bytes, tuple[int, int]] = {}
+        """The numbers of documents, and of the first of their packs, by their bytes."""
         self._order: deque[bytes] = deque()
         self._bytes = 0
 
     def store(self, db: sqlite3.Connection, matches: Iterable[Sequence[bytes]]) -> list[bytes]:
         """The packed numbers of the documents of each of these matches, which are stored next."""
-        rows: list[tuple[int, bytes]] = []
-        numbers = [[self._number(xml, rows) for xml in documents] for documents in matches]
-        insert(db, "document (number, xml)", rows)
-        more = Counter([number for each in numbers for number in {*each}])
+        new = _New(self._last)
+        places = [[self._place(xml, new) for xml in documents] for documents in matches]
+        self._last = new.last
+        insert(db, "document (number, head, body)", [*map(_row, new.firsts, new.packs)])
+        more = Counter([pack for each in places for pack in {pack for _, pack in each}])
         insert(
             db,
             "referred (document, matches)",
             [*more.items()],
             "ON CONFLICT DO UPDATE SET matches = matches + excluded.matches",
         )
-        return [*map(_packed, numbers)]
+        return [_packed([number for number, _ in each]) for each in places]
 
-    def _number(self, xml: bytes, rows: list[tuple[int, bytes]]) -> int:
+    def _place(self, xml: bytes, new: _New) -> tuple[int, int]:
+        """The numbers of a document and of the first of its pack."""
         known = self._known.get(xml)
         if known is not None:
             return known
-        self._last += 1
-        rows.append((self._last, xml))
-        self._known[xml] = self._last
+        self._known[xml] = place = new.add(xml)
         self._order.append(xml)
         self._bytes += len(xml)
         while self._bytes > self._remembered:
             gone = self._order.popleft()
             del self._known[gone]
             self._bytes -= len(gone)
-        return self._last
+        return place
 
     def delete_rows(self, db: sqlite3.Connection, rows: Sequence[int]) -> None:
-        """Delete rows of the log, and the documents that nothing refers to any more."""
+        """Delete rows of the log, and the packs that nothing refers to any more."""
         less: Counter[int] = Counter()
+        first: dict[int, int] = {}
         for part, marks in marked(rows):
             for (docs,) in db.execute(
                 f"SELECT docs FROM match WHERE n IN ({marks}) AND docs IS NOT NULL", part
             ):
-                less.update({*unpacked(docs)})
+                numbers = unpacked(docs)
+                for number in numbers:
+                    if number not in first:
+                        first[number] = _pack_of(db, "referred", "document", number)
+                less.update({first[number] for number in numbers})
         db.executemany("DELETE FROM match WHERE n = ?", [(n,) for n in rows])
         db.executemany(
             "UPDATE referred SET matches = matches - ?2 WHERE document = ?1", less.items()
@@ -90,10 +109,10 @@ class Documents:
             db.executemany(f"DELETE FROM {table} WHERE {key} = ?", [(each,) for each in gone])
         self._forget(gone)
 
-    def _forget(self, numbers: Collection[int]) -> None:
-        if not numbers:
+    def _forget(self, packs: Collection[int]) -> None:
+        if not packs:
             return
-        gone = {xml for xml, number in self._known.items() if number in numbers}
+        gone = {xml for xml, (_, pack) in self._known.items() if pack in packs}
         for xml in gone:
             del self._known[xml]
             self._bytes -= len(xml)
@@ -105,6 +124,103 @@ class Documents:
         self._known.clear()
         self._order.clear()
         self._bytes = 0
+
+
+class _New:
+    """Documents that are stored next, whose numbers begin behind `last`, in packs; `firsts` has the
+    number of the first of each."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.packs: list[list[bytes]] = []
+        self.firsts: list[int] = []
+        self._bytes = 0
+
+    def add(self, xml: bytes) -> tuple[int, int]:
+        """The numbers of a document and of the first of its pack."""
+        self.last += 1
+        self._bytes += len(xml)
+        if not self.packs or len(self.packs[-1]) == _MOST or self._bytes > _MOST_BYTES:
+            self.packs.append([])
+            self.firsts.append(self.last)
+            self._bytes = len(xml)
+        self.packs[-1].append(xml)
+        return self.last, self.firsts[-1]
+
+
+class Reader:
+    """The documents of a file by number, within one transaction."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._packs: dict[int, list[bytes]] = {}
+        """Those that were read last, by the numbers of their first documents."""
+
+    def document(self, number: int) -> bytes:
+        """The bytes of a document. LookupError if it is missing, ValueError if its pack is
+        damaged."""
+        first = _pack_of(self._db, "document", "number", number)
+        pack = self._packs.get(first)
+        if pack is None:
+            if len(self._packs) == _HELD:
+                self._packs.clear()
+            pack = self._packs[first] = self._read(first)
+        if number - first >= len(pack):
+            raise LookupError(f"document {number} is missing")
+        return pack[number - first]
+
+    def _read(self, first: int) -> list[bytes]:
+        sql = "SELECT CAST(head AS BLOB), CAST(body AS BLOB) FROM document WHERE number = ?"
+        found = self._db.execute(sql, (first,))
+        for head, body in found:
+            return [body] if head is None else _unpacked(head, body)
+        return []
+
+
+def _pack_of(db: sqlite3.Connection, table: str, key: str, number: int) -> int:
+    """The number of the first document of the pack with this one; 0 if there is none before it."""
+    ((first,),) = db.execute(f"SELECT max({key}) FROM {table} WHERE {key} <= ?", (number,))
+    return int(first or 0)
+
+
+def _last(db: sqlite3.Connection) -> int:
+    """The highest number of a document."""
+    for number, head in db.execute(
+        "SELECT number, head FROM document ORDER BY number DESC LIMIT 1"
+    ):
+        return int(number) + (0 if head is None else documents_of(head) - 1)
+    return 0
+
+
+def documents_of(head: bytes) -> int:
+    """How many documents a pack has, by its head."""
+    return (len(head) - _SUM) // _LENGTH
+
+
+def _row(first: int, pack: Sequence[bytes]) -> tuple[int, bytes, bytes]:
+    whole = b"".join(pack)
+    head = _head(len(pack)).pack(xxh3_64_intdigest(whole), *map(len, pack))
+    return first, head, _CODEC.compress(whole, asbytes=True)
+
+
+def _unpacked(head: bytes, body: bytes) -> list[bytes]:
+    """The documents of a pack. ValueError if it is damaged."""
+    try:
+        sum_of_all, *sizes = _head(documents_of(head)).unpack(head)
+        size = sum(sizes)
+        # A size that is none must not take memory, and LZ4 notices hardly anything by itself.
+        if size <= _MOST_BYTES + LARGEST:
+            whole = _CODEC.decompress(body, size, asbytes=True)
+            if xxh3_64_intdigest(whole) == sum_of_all:
+                ends = accumulate(sizes)
+                return [whole[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    except (OSError, TypeError, struct.error) as error:
+        raise ValueError(f"its documents: {error}") from error
+    raise ValueError("its documents are not as they were stored")
+
+
+def _head(documents: int) -> struct.Struct:
+    return struct.Struct(f"<Q{documents}I")
 
 
 def _packed(numbers: Sequence[int]) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from broker.delivery.documents import unpacked
+from broker.delivery.documents import Reader, unpacked
 from broker.delivery.model import Delivered
 from broker.delivery.tables import MailboxError, marked
 from broker.rendering.content import Content
@@ -141,6 +141,7 @@ def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
     they publish is made of their documents here. Raises MailboxError for one that is damaged."""
     found: list[Delivered] = []
     contents: dict[int, Content] = {}
+    reader = Reader(db)
     for row, group in groupby(places, key=itemgetter(0)):
         backs = [back for _, back in group]
         taken, left_out, ids, head, result, audience, docs = db.execute(
@@ -161,7 +162,7 @@ def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
             if docs is None:
                 shared = SharedMatch.loads(own, queries, text, result)
             else:
-                shared = whole(own, queries, text, _contents(db, docs, contents))
+                shared = whole(own, queries, text, _contents(reader, docs, contents))
         except (ValueError, LookupError, TypeError, SyntaxError) as error:
             raise MailboxError(f"match {row} of the mailbox is damaged: {error}") from error
         found += [
@@ -171,16 +172,13 @@ def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
     return found
 
 
-def _contents(db: sqlite3.Connection, docs: bytes, known: dict[int, Content]) -> list[Content]:
+def _contents(reader: Reader, docs: bytes, known: dict[int, Content]) -> list[Content]:
     """The documents of a match. LookupError if one is missing."""
     if len(known) > _PARSED:
         known.clear()
     for number in unpacked(docs):
         if number not in known:
-            found = db.execute("SELECT xml FROM document WHERE number = ?", (number,)).fetchone()
-            if found is None:
-                raise LookupError(f"document {number} is missing")
-            known[number] = Content(found[0], {})
+            known[number] = Content(reader.document(number), {})
     return [known[number] for number in unpacked(docs)]
 
 

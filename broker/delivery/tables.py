@@ -27,7 +27,7 @@ _MARKS = 500
 _TOGETHER = 32
 """Rows that are inserted by one statement."""
 
-VERSION = 4
+VERSION = 5
 APPLICATION = 0x58424D42
 """The application id in the file's header ("XBMB"), by which `file` and this program recognise a
 mailbox."""
@@ -123,6 +123,11 @@ UPDATE channel SET failures = attempts WHERE failing_since IS NOT NULL
 CREATE TABLE document (number INTEGER PRIMARY KEY, xml BLOB NOT NULL);
 CREATE TABLE referred (document INTEGER PRIMARY KEY, matches INTEGER NOT NULL);
 ALTER TABLE match ADD COLUMN docs BLOB
+""",
+    # Until then each document was a row by itself, as it is. Such a one has no head.
+    5: """
+ALTER TABLE document RENAME COLUMN xml TO body;
+ALTER TABLE document ADD COLUMN head BLOB
 """,
 }
 """The migration to each version from the one before; version 0 is an empty file."""

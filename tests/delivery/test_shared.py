@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from broker.delivery import Mailbox, MailboxError
-from broker.delivery.documents import REMEMBERED, unpacked
+from broker.delivery.documents import REMEMBERED, Reader, documents_of, unpacked
 from broker.delivery.letters import EVENTS_KEPT
 from broker.model import Match, compact_json
 from broker.rendering.content import Content
@@ -66,13 +66,19 @@ def referring(number: int, queries: list[str]) -> SharedMatch:
 
 
 def documents(mailbox: Mailbox) -> set[int]:
-    """The stored documents, which are those that matches refer to."""
-    stored = {number for (number,) in mailbox.db.rows("SELECT number FROM document")}
+    """The numbers of the stored documents, whose packs are those that matches refer to."""
+    packs: dict[int, range] = {}
+    for first, head in mailbox.db.rows("SELECT number, head FROM document"):
+        packs[first] = range(first, first + documents_of(head))
+    stored = {number: first for first, numbers in packs.items() for number in numbers}
+    assert len(stored) == sum(map(len, packs.values()))
     docs = mailbox.db.rows("SELECT docs FROM match WHERE docs IS NOT NULL")
-    referred = Counter([number for (packed,) in docs for number in {*unpacked(packed)}])
+    referred = Counter(
+        [pack for (packed,) in docs for pack in {stored[number] for number in unpacked(packed)}]
+    )
     assert referred == dict(mailbox.db.rows("SELECT document, matches FROM referred"))
-    assert stored == referred.keys()
-    return stored
+    assert packs.keys() == referred.keys()
+    return stored.keys() & {number for (packed,) in docs for number in unpacked(packed)}
 
 
 def rows(mailbox: Mailbox) -> int:
@@ -199,9 +205,10 @@ def test_many_at_once_are_stored_as_each_alone(tmp_path: Path) -> None:
     for name, parts in (("once", [given]), ("alone", [[each] for each in given])):
         with Mailbox(tmp_path / name, clock=lambda: 0.0) as mailbox:
             assert sum(mailbox.take(part) for part in parts) == sum(map(len, given))
-            documents(mailbox)
-            stored = mailbox.db.rows("SELECT number, xml FROM document ORDER BY number")
-            found.append((mailbox.matches(None, 0, 1_000), stored))
+            numbers = sorted(documents(mailbox))
+            with mailbox.db.snapshot() as db:
+                stored = [*map(Reader(db).document, numbers)]
+            found.append((mailbox.matches(None, 0, 1_000), numbers, stored))
     assert found[0] == found[1]
     assert len(found[0][0]) == sum(map(len, given))
 
@@ -228,7 +235,7 @@ def test_a_large_document_is_not_stored_for_a_small_part(mailbox: Mailbox) -> No
 
 def test_a_damaged_match_is_told(mailbox: Mailbox) -> None:
     mailbox.take([referring(3, QUERIES)])
-    for change in ("UPDATE document SET xml = substr(xml, 1, 20)", "DELETE FROM document"):
+    for change in ("UPDATE document SET body = substr(body, 1, 20)", "DELETE FROM document"):
         mailbox.db.maintain(change)
         with pytest.raises(MailboxError, match="match 6 of the mailbox is damaged"):
             mailbox.matches("q2", 0, 9)
