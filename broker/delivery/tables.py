@@ -24,7 +24,7 @@ from feeds.write_ahead import write_ahead
 _MARKS = 500
 """Parameters of one statement."""
 
-_TOGETHER = 32
+_TOGETHER = (256, 32, 1)
 """Rows that are inserted by one statement."""
 
 VERSION = 5
@@ -329,15 +329,13 @@ def insert(
     """Insert rows `into` a table with these columns; `behind` ends the statement. One of many rows
     takes less time than as many of one row each, before each of which other threads may run."""
     row = f"({', '.join('?' * (into.count(',') + 1))})"
-    alone = len(rows) - len(rows) % _TOGETHER
-    if alone:
-        many = [
-            [*chain.from_iterable(rows[begin : begin + _TOGETHER])]
-            for begin in range(0, alone, _TOGETHER)
-        ]
-        marks = ", ".join([row] * _TOGETHER)
-        db.executemany(f"INSERT INTO {into} VALUES {marks} {behind}", many)
-    db.executemany(f"INSERT INTO {into} VALUES {row} {behind}", rows[alone:])
+    begin = 0
+    for size in _TOGETHER:
+        end = len(rows) - (len(rows) - begin) % size
+        if begin < end:
+            many = [[*chain.from_iterable(rows[at : at + size])] for at in range(begin, end, size)]
+            db.executemany(f"INSERT INTO {into} VALUES {', '.join([row] * size)} {behind}", many)
+        begin = end
 
 
 def marked(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
