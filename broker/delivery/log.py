@@ -47,14 +47,6 @@ class Taken(NamedTuple):
             yield n, b"".join([b'{"n":%d,' % n, *pieces, behind])
 
 
-class Stored(NamedTuple):
-    """What the log has stored at a time, for subscriptions of these names."""
-
-    rows: Sequence[Taken]
-    at: int
-    names: Collection[str]
-
-
 _Piece = tuple[SharedMatch, Sequence[int], bytes, int]
 """A row to be: the match, the numbers of its subscriptions, its entries (see `ids`), and how many
 matches were left out before it."""
@@ -111,12 +103,9 @@ class Log:
         Returns how many were appended, each subscriber's counted. A match that a throttle leaves
         out is counted by the throttle, but not appended.
         """
-        return self.tell(self.store(matches, self.now() if now is None else now))
-
-    def store(self, matches: Sequence[Match | SharedMatch], now: int) -> Stored:
-        """What `take` does, but for telling others of it, which is left to `tell`."""
         if not matches:
-            return Stored((), now, ())
+            return 0
+        now = self.now() if now is None else now
         given = [m if isinstance(m, SharedMatch) else SharedMatch.of(m) for m in matches]
         names = set[str]().union(*[match.queries for match in given])
         with self._caches.changing(self.db) as db:
@@ -126,24 +115,11 @@ class Log:
         self._numbers.update(new)
         self._ids.add(logged + left_out)
         self._last += ids.count(logged)
-        return Stored(rows, now, names)
-
-    def tell(self, stored: Stored) -> int:
-        """Tell those who follow the log what was stored; returns how many matches were appended.
-        By one thread at a time, in the order in which they were stored."""
-        if stored.rows:
+        if rows:
             for follower in list(self._followers):
-                follower(stored.rows, stored.at)
-            self._notify(stored.names)
-        return sum([len(row.match) for row in stored.rows])
-
-    def stores_as_found(self, matches: Sequence[SharedMatch]) -> bool:
-        """Whether no document of these matches has to be parsed to store them: they refer to their
-        documents, and no throttle asks for their values."""
-        if not self._throttles.isdisjoint([name for match in matches for name in match.queries]):
-            return False
-        sizes = [sum(map(len, match.shared.xml())) for match in matches]
-        return max(sizes, default=0) <= LARGEST
+                follower(rows, now)
+            self._notify(names)
+        return sum([len(row.match) for row in rows])
 
     def _append(
         self,

@@ -1,4 +1,4 @@
-"""Matches that a thread hands over to the mailbox while the next batch is matched."""
+"""Matches that go from the outbox to the mailbox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 import xscl
 from broker.delivery import MailboxError
-from broker.delivery.log import Stored
 from broker.query.prepared import compile_query
 from broker.service.core.answers import Posted
 from broker.service.core.core import Core
@@ -25,24 +24,22 @@ from tests.waiting import PATIENCE, until
 
 
 class Gate:
-    """What the mailbox waits for before it stores matches, and what it raises then."""
+    """What the mailbox waits for before it takes matches, and what it raises then."""
 
     def __init__(self, core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened = threading.Event()
         self.reached = threading.Event()
         self.error: MailboxError | None = None
-        self.threads: list[str] = []
-        store = core.mailbox.store
+        take = core.mailbox.take
 
-        def stored(matches: Sequence[SharedMatch], now: int) -> Stored:
-            self.threads.append(threading.current_thread().name.partition("_")[0])
+        def taken(matches: Sequence[SharedMatch], now: int) -> int:
             self.reached.set()
             assert self.opened.wait(PATIENCE)
             if self.error is not None:
                 raise self.error
-            return store(matches, now)
+            return take(matches, now)
 
-        monkeypatch.setattr(core.mailbox, "store", stored)
+        monkeypatch.setattr(core.mailbox, "take", taken)
 
 
 @pytest.fixture
@@ -88,41 +85,34 @@ def as_killed(core: Core, to: Path) -> list[str]:
     return found
 
 
-def test_the_next_batch_is_matched_meanwhile(core: Core, gate: Gate) -> None:
-    """And whatever has happened, a process that is killed loses nothing and has nothing twice."""
+def test_who_is_killed_meanwhile_loses_nothing(core: Core, gate: Gate) -> None:
     rows = published(core)
-    core.apply(rows[:2], onward=True)
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(core.apply, rows[2:], None, True)
-        until(lambda: core.position == 4)
-        assert not following.done()
+        applying = pool.submit(core.apply, rows)
+        assert gate.reached.wait(PATIENCE)
+        assert core.position == 4
         assert logged(core) == []
         assert as_killed(core, core.state.with_name("before")) == ["o0", "o1", "o2", "o3"]
         gate.opened.set()
-        following.result(PATIENCE)
-    until(lambda: len(logged(core)) == 4)
-    assert waiting(core) == 2
+        applying.result(PATIENCE)
     assert as_killed(core, core.state.with_name("behind")) == ["o0", "o1", "o2", "o3"]
-    core.empty_hands()
     assert waiting(core) == 0
     assert logged(core) == ["o0", "o1", "o2", "o3"]
-    assert gate.threads == ["handing", "handing"]
 
 
-def test_what_the_thread_could_not_store_is_handed_over_first(core: Core, gate: Gate) -> None:
+def test_what_could_not_be_stored_is_handed_over_first(core: Core, gate: Gate) -> None:
     rows = published(core)
     gate.opened.set()
     gate.error = MailboxError("the disk is full")
-    core.apply(rows[:2], onward=True)
-    for _ in range(2):
-        with pytest.raises(MailboxError, match="full"):
-            core.empty_hands()
     with pytest.raises(MailboxError, match="full"):
-        core.apply(rows[2:], onward=True)
-    assert core.position == 4
+        core.apply(rows[:2])
+    with pytest.raises(MailboxError, match="full"):
+        core.empty_outbox()
+    assert core.position == 2
     assert logged(core) == []
     gate.error = None
     core.empty_outbox()
+    core.apply(rows[2:])
     assert logged(core) == ["o0", "o1", "o2", "o3"]
     assert waiting(core) == 0
 
@@ -135,28 +125,14 @@ def test_who_drops_a_subscription_waits_for_its_matches(core: Core, gate: Gate) 
             core.mailbox.drop("orders", "drop")
 
     rows = published(core)
-    core.apply(rows, onward=True)
-    gate.reached.wait(PATIENCE)
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
+        applying = pool.submit(core.apply, rows)
+        assert gate.reached.wait(PATIENCE)
         dropping = pool.submit(drop)
-        until(lambda: core.lock._owner not in (None, threading.get_ident()))
+        until(lambda: not core.lock.is_free)
         assert not dropping.done()
         gate.opened.set()
+        applying.result(PATIENCE)
         dropping.result(PATIENCE)
     assert logged(core) == []
     assert waiting(core) == 0
-
-
-def test_documents_that_have_to_be_parsed_are_left_to_who_matches(core: Core, gate: Gate) -> None:
-    gate.opened.set()
-    me = threading.current_thread().name
-    small, large, throttled = published(
-        core, order(1, id="o1"), order(2, site="K" * 20_000, id="o2"), order(3, id="o3")
-    )
-    core.apply([small], onward=True)
-    core.apply([large], onward=True)
-    assert logged(core) == ["o1", "o2"]
-    core.mailbox.set_throttle("orders", "p", 1)
-    core.apply([throttled], onward=True)
-    assert logged(core) == ["o1", "o2", "o3"]
-    assert gate.threads == ["handing", me, me]

@@ -141,7 +141,6 @@ class Core:
                 self.packs.forget_lost()
                 self._agree()
             self.handing = Handing(self.engine, self.mailbox, self.now, self._portion)
-            undo.callback(self.handing.close)
             marks = Marks(self.state / "working.json", self.position)
             self.careful = Careful(marks, self.engine.work, self.position)
             self.watchdog = Watchdog(settings.limits.time, self.memory)
@@ -254,8 +253,6 @@ class Core:
     def close(self) -> None:
         self.watchdog.stop(1.0)
         with self.lock:
-            with suppress(DatabaseError):
-                self.handing.close()
             with suppress(DatabaseError, MailboxError, OSError):
                 self.prove()
             self.careful.marks.close()
@@ -267,12 +264,9 @@ class Core:
 
     # -- the flow of documents -----------------------------------------------------------------
 
-    def apply(
-        self, rows: Sequence[DocumentRow], ahead: Ahead | None = None, onward: bool = False
-    ) -> Batch:
+    def apply(self, rows: Sequence[DocumentRow], ahead: Ahead | None = None) -> Batch:
         """Match the next rows of the spool and commit, then hand over the matches. Stage 1 may have
-        been done `ahead`. If the next batch follows at once (`onward`), the matches are handed over
-        by its end.
+        been done `ahead`.
 
         After an exception of the engine nothing has changed; after one of the mailbox, the matches
         are in the outbox.
@@ -288,7 +282,7 @@ class Core:
             self.committed()
             stages = {step: s - before.get(step, 0.0) for step, s in engine.clock.seconds.items()}
             applied = time.perf_counter()
-            (self.handing.begin if onward else self.handing.hand_over)(matches)
+            self.handing.hand_over(matches)
         stages |= {"stage1": matched - started, "deliver": time.perf_counter() - applied}
         return Batch(len(rows), count_matches(matches), stages)
 
@@ -359,17 +353,11 @@ class Core:
         with self.lock:
             self.handing.hand_over(matches)
 
-    def empty_hands(self) -> None:
-        """Wait until all that is being handed over is."""
-        with self.lock:
-            self.handing.finish()
-
     def empty_outbox(self) -> None:
         """Hand over all matches that are in the outbox."""
         more = True
         while more:
             with self.lock:
-                self.handing.finish()
                 matches = self.engine.undelivered(_OUTBOX)
                 self.hand_over(matches)
             more = bool(matches)
