@@ -8,18 +8,17 @@ name that resolves differently the next time gains nothing. Redirects are not fo
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from ipaddress import ip_address
 from typing import Any
 
 import httpcore
-import httpx
 
-from feeds.transport import BlockedAddress, reachable, resolve, trusted
+from feeds.transport import BlockedAddress, host_of, reachable, resolve, trusted
 
 _ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32
@@ -29,11 +28,16 @@ KEPT = 60.0
 
 def reachable_by_name(url: str, allow_private: bool) -> None:
     """Raises BlockedAddress for an address that is refused whatever names resolve to: its host is
-    an IP address, or this machine."""
-    with suppress(httpx.InvalidURL, ValueError):
-        host = httpx.URL(url).host
-        address = "127.0.0.1" if host == "localhost" else str(ip_address(host))
-        reachable(host, [address], allow_private, _ADVICE)
+    an IP address, in any way to write one, or this machine."""
+    host = host_of(url)
+    name = host.rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        name = "127.0.0.1"
+    if not name:
+        return
+    with suppress(OSError, UnicodeError):
+        (found, *_) = socket.getaddrinfo(name, 0, flags=socket.AI_NUMERICHOST)
+        reachable(host, [str(found[4][0])], allow_private, _ADVICE)
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):

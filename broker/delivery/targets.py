@@ -159,7 +159,7 @@ def _webhook(settings: Mapping[str, Any]) -> WebhookTarget:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:
         raise ValueError(f"url: {error}") from None
-    if url.scheme not in ("http", "https") or not url.host:
+    if url.scheme not in ("http", "https") or not url.host or "%" in url.host:
         raise ValueError("url: write http://… or https://…, with a host")
     if url.userinfo:
         raise ValueError("url: put a login into headers (Authorization), not into the address")

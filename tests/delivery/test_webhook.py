@@ -172,6 +172,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(
         ({}, "url"),
         ({"url": "ftp://courier.example/"}, "url"),
         ({"url": "http://"}, "url"),
+        ({"url": "http://["}, "with a host"),
         ({"url": "http://a:b@courier.example/"}, "Authorization"),
         ({"url": "https://courier.example/", "secret": "whsec_c2hvcnQ="}, "24 to 64"),
         ({"url": "https://courier.example/", "secret": "plain"}, "secret"),
