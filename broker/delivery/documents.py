@@ -13,6 +13,7 @@ import sqlite3
 import struct
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate
 
 import pyarrow as pa
@@ -82,16 +83,18 @@ class Documents:
     def delete_rows(self, db: sqlite3.Connection, rows: Sequence[int]) -> None:
         """Delete rows of the log, and the packs that nothing refers to any more."""
         less: Counter[int] = Counter()
-        first: dict[int, int] = {}
+        first: dict[int, int | None] = {}
         for part, marks in marked(rows):
             for (docs,) in db.execute(
                 f"SELECT docs FROM match WHERE n IN ({marks}) AND docs IS NOT NULL", part
             ):
-                numbers = unpacked(docs)
-                for number in numbers:
-                    if number not in first:
-                        first[number] = _pack_of(db, "referred", "document", number)
-                less.update({first[number] for number in numbers})
+                with suppress(ValueError):  # then it refers to none
+                    numbers = unpacked(docs)
+                    for number in numbers:
+                        if number not in first:
+                            first[number] = _pack_of(db, number)
+                    packs = {first[number] for number in numbers}
+                    less.update([pack for pack in packs if pack is not None])
         db.executemany("DELETE FROM match WHERE n = ?", [(n,) for n in rows])
         db.executemany(
             "UPDATE referred SET matches = matches - ?2 WHERE document = ?1", less.items()
@@ -159,37 +162,43 @@ class Reader:
     def document(self, number: int) -> bytes:
         """The bytes of a document. LookupError if it is missing, ValueError if its pack is
         damaged."""
-        first = _pack_of(self._db, "document", "number", number)
+        first = _pack_of(self._db, number)
+        if first is None:
+            raise LookupError(f"document {number} is missing")
         pack = self._packs.get(first)
         if pack is None:
             if len(self._packs) == _HELD:
                 self._packs.clear()
             pack = self._packs[first] = self._read(first)
-        if number - first >= len(pack):
-            raise LookupError(f"document {number} is missing")
         return pack[number - first]
 
     def _read(self, first: int) -> list[bytes]:
         sql = "SELECT CAST(head AS BLOB), CAST(body AS BLOB) FROM document WHERE number = ?"
         found = self._db.execute(sql, (first,))
         for head, body in found:
-            return [body] if head is None else _unpacked(head, body)
+            return [body] if head is None else _unpacked(first, head, body)
         return []
 
 
-def _pack_of(db: sqlite3.Connection, table: str, key: str, number: int) -> int:
-    """The number of the first document of the pack with this one; 0 if there is none before it."""
-    ((first,),) = db.execute(f"SELECT max({key}) FROM {table} WHERE {key} <= ?", (number,))
-    return int(first or 0)
+def _pack_of(db: sqlite3.Connection, number: int) -> int | None:
+    """The number of the first document of the pack with this one; None if there is none."""
+    for first, size in db.execute(
+        "SELECT number, length(CAST(head AS BLOB)) FROM document WHERE number <= ?"
+        " ORDER BY number DESC LIMIT 1",
+        (number,),
+    ):
+        documents = 1 if size is None else (size - _SUM) // _LENGTH
+        return int(first) if number - first < documents else None
+    return None
 
 
 def _last(db: sqlite3.Connection) -> int:
-    """The highest number of a document."""
-    for number, head in db.execute(
-        "SELECT number, head FROM document ORDER BY number DESC LIMIT 1"
-    ):
-        return int(number) + (0 if head is None else documents_of(head) - 1)
-    return 0
+    """A number above those of all documents, also of those whose rows are damaged or missing."""
+    ((last,),) = db.execute(
+        "SELECT max(number) FROM"
+        " (SELECT max(number) AS number FROM document UNION SELECT max(document) FROM referred)"
+    )
+    return 0 if last is None else int(last) + _MOST
 
 
 def documents_of(head: bytes) -> int:
@@ -199,11 +208,18 @@ def documents_of(head: bytes) -> int:
 
 def _row(first: int, pack: Sequence[bytes]) -> tuple[int, bytes, bytes]:
     whole = b"".join(pack)
-    head = _head(len(pack)).pack(xxh3_64_intdigest(whole), *map(len, pack))
+    lengths = [*map(len, pack)]
+    head = _head(len(pack)).pack(_sum(first, lengths, whole), *lengths)
     return first, head, _CODEC.compress(whole, asbytes=True)
 
 
-def _unpacked(head: bytes, body: bytes) -> list[bytes]:
+def _sum(first: int, lengths: Sequence[int], whole: bytes) -> int:
+    """The checksum of a pack: of its number, of the lengths of its documents and of these."""
+    around = struct.pack(f"<q{len(lengths)}I", first, *lengths)
+    return xxh3_64_intdigest(whole, xxh3_64_intdigest(around))
+
+
+def _unpacked(first: int, head: bytes, body: bytes) -> list[bytes]:
     """The documents of a pack. ValueError if it is damaged."""
     try:
         sum_of_all, *sizes = _head(documents_of(head)).unpack(head)
@@ -211,7 +227,7 @@ def _unpacked(head: bytes, body: bytes) -> list[bytes]:
         # A size that is none must not take memory, and LZ4 notices hardly anything by itself.
         if size <= _MOST_BYTES + LARGEST:
             whole = _CODEC.decompress(body, size, asbytes=True)
-            if xxh3_64_intdigest(whole) == sum_of_all:
+            if _sum(first, sizes, whole) == sum_of_all:
                 ends = accumulate(sizes)
                 return [whole[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     except (OSError, TypeError, struct.error) as error:
@@ -228,5 +244,8 @@ def _packed(numbers: Sequence[int]) -> bytes:
 
 
 def unpacked(packed: bytes) -> tuple[int, ...]:
-    """The numbers of the documents of a match."""
-    return struct.unpack(f"<{len(packed) // 8}q", packed)
+    """The numbers of the documents of a match. ValueError if they are damaged."""
+    try:
+        return struct.unpack(f"<{len(packed) // 8}q", packed)
+    except (struct.error, TypeError) as error:
+        raise ValueError(f"its documents: {error}") from error

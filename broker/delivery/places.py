@@ -137,8 +137,9 @@ def at(db: sqlite3.Connection, numbers: Iterable[int]) -> list[Place]:
 
 
 def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
-    """The matches at places, in the given order; what those of one row share is read once, and what
-    they publish is made of their documents here. Raises MailboxError for one that is damaged."""
+    """The matches at places, in the given order, up to the first that is damaged; what those of one
+    row share is read once, and what they publish is made of their documents here. Raises
+    MailboxError if it is the first of all that is damaged."""
     found: list[Delivered] = []
     contents: dict[int, Content] = {}
     reader = Reader(db)
@@ -164,6 +165,8 @@ def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
             else:
                 shared = whole(own, queries, text, _contents(reader, docs, contents))
         except (ValueError, LookupError, TypeError, SyntaxError) as error:
+            if found:  # who asks for what follows is told
+                break
             raise MailboxError(f"match {row} of the mailbox is damaged: {error}") from error
         found += [
             Delivered(row - back, taken, match, left_out)

@@ -119,7 +119,11 @@ def _place(db: Database, time: int, now: int) -> int:
         " (SELECT coalesce(max(batch), 0) FROM taken WHERE at < ?) ORDER BY batch LIMIT 1",
         time,
     )
-    return int(found[0][0]) - 1 if found else 2**62
+    if found:
+        return int(found[0][0]) - 1
+    # Not more: what channels are past becomes their place, and the next match has to be behind it.
+    ((last,),) = db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'")
+    return int(last or 0)
 
 
 def _remove(db: Database, caches: Caches, upto: int, needed: bool = True) -> int:

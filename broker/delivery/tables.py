@@ -124,10 +124,13 @@ CREATE TABLE document (number INTEGER PRIMARY KEY, xml BLOB NOT NULL);
 CREATE TABLE referred (document INTEGER PRIMARY KEY, matches INTEGER NOT NULL);
 ALTER TABLE match ADD COLUMN docs BLOB
 """,
-    # Until then each document was a row by itself, as it is. Such a one has no head.
+    # Until then each document was a row by itself, as it is. Such a one has no head. And channels
+    # of which all matches were given up were past all that were to come.
     5: """
 ALTER TABLE document RENAME COLUMN xml TO body;
-ALTER TABLE document ADD COLUMN head BLOB
+ALTER TABLE document ADD COLUMN head BLOB;
+UPDATE channel SET cursor = (SELECT max(seq) FROM sqlite_sequence WHERE name = 'match')
+WHERE cursor >= 4611686018427387904
 """,
 }
 """The migration to each version from the one before; version 0 is an empty file."""

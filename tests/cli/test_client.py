@@ -257,6 +257,7 @@ def test_deliveries_that_were_given_up(tmp_path: Path) -> None:
         shown = service.broker("deadletters", "list", "deliveries", "--format", "jsonl").stdout
         dead = shown.splitlines()
         assert {json.loads(line)["channel"] for line in dead} == {"q.webhook"}
+        assert service.done("deadletters", "list").count("q.webhook") == 2
         assert "2 deliveries given up" in service.done("status")
         none = service.broker("deadletters", "resend", "deliveries", 99)
         assert (none.returncode, none.stdout) == (1, "")

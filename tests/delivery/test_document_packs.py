@@ -87,10 +87,10 @@ def test_documents_by_themselves_of_a_former_version_stay(db: sqlite3.Connection
         db.execute("INSERT INTO match VALUES (?, ?)", (number, struct.pack("<q", number)))
     documents = Documents(db)
     store(db, documents, [[item(6), item(5)]])
-    assert db.execute("SELECT number FROM document").fetchall() == [(1,), (2,), (5,), (6,)]
+    assert db.execute("SELECT number FROM document").fetchall() == [(1,), (2,), (5,), (22,)]
     assert read(db, [1, 2, 5]) == [[item(1)], [item(2)], [item(5)]]
     documents.delete_rows(db, [2])
-    assert db.execute("SELECT number FROM document").fetchall() == [(1,), (5,), (6,)]
+    assert db.execute("SELECT number FROM document").fetchall() == [(1,), (5,), (22,)]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -125,6 +125,47 @@ def test_packs_go_with_the_last_match_of_theirs(db: sqlite3.Connection, seed: in
         counted = dict(db.execute("SELECT document, matches FROM referred"))
         assert counted.keys() == used
         assert all(counted.values())
+
+
+CHANGES = [
+    "DELETE FROM document WHERE number = (SELECT max(number) FROM document)",
+    "UPDATE document SET head = substr(head, 1, 12)",
+    "UPDATE document SET head = substr(head, 1, 8)",
+    "UPDATE document SET head = 7",
+    "UPDATE document SET head = 'text'",
+    "UPDATE document SET number = number + 3",
+    "UPDATE document SET number = number - 3",
+    "UPDATE document SET (head, body) = (SELECT head, body FROM document WHERE number < 20)",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_match_ever_gets_the_documents_of_another(db: sqlite3.Connection, change: str) -> None:
+    """Whatever is damaged, and also where more comes after that."""
+    stored = store(db, Documents(db), [[item(n)] for n in range(33)])
+    db.execute(change)
+    stored |= store(db, Documents(db), [[item(n)] for n in range(50, 70)])
+    whole = 0
+    for n, match in stored.items():
+        try:
+            assert read(db, [n]) == [[*match]]
+            whole += 1
+        except (ValueError, LookupError):
+            pass
+    assert whole >= 20
+
+
+@pytest.mark.parametrize("table", ["referred", "document"])
+def test_what_lacks_a_row_takes_no_other_pack_with_it(db: sqlite3.Connection, table: str) -> None:
+    documents = Documents(db)
+    stored = store(db, documents, [[item(n)] for n in range(48)])
+    key = "document" if table == "referred" else "number"
+    ((gone,),) = db.execute(f"SELECT {key} FROM {table} ORDER BY 1 LIMIT 1 OFFSET 1")
+    db.execute(f"DELETE FROM {table} WHERE {key} = ?", (gone,))
+    documents.delete_rows(db, range(17, 33))
+    assert read(db, [*range(1, 17), *range(33, 49)]) == [
+        [*stored[n]] for n in (*range(1, 17), *range(33, 49))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -210,3 +210,14 @@ def test_figures(mailbox: Mailbox) -> None:
     assert figures.oldest == {"all": START + DAY, "none": None, "file": START + DAY}
     assert figures.delivered == {"pull": 3}
     assert figures.bytes > 10_000
+
+
+def test_a_channel_whose_matches_are_all_given_up_gets_the_next_one(mailbox: Mailbox) -> None:
+    mailbox.put_channel("desk", "webhook", settings={"url": "http://a.example/"})
+    mailbox.take([match(0), match(1)], START)
+    mailbox.retain(None, DAY, now=START + 10 * DAY)
+    assert len(mailbox.dead()) == 2
+    assert mailbox.channel("desk").cursor == 2
+    mailbox.take([match(2)], START + 10 * DAY)
+    channel = mailbox.channel("desk")
+    assert [d.n for d in mailbox.heads(channel, channel.cursor, 9)] == [3]

@@ -233,12 +233,34 @@ def test_a_large_document_is_not_stored_for_a_small_part(mailbox: Mailbox) -> No
     assert [d.match for d in mailbox.matches(None, 0, 9)] == each_match([found])
 
 
-def test_a_damaged_match_is_told(mailbox: Mailbox) -> None:
-    mailbox.take([referring(3, QUERIES)])
-    for change in ("UPDATE document SET body = substr(body, 1, 20)", "DELETE FROM document"):
-        mailbox.db.maintain(change)
-        with pytest.raises(MailboxError, match="match 6 of the mailbox is damaged"):
-            mailbox.matches("q2", 0, 9)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE document SET body = substr(body, 1, 20)",
+        "DELETE FROM document",
+        "UPDATE match SET docs = substr(docs, 1, 11) WHERE docs IS NOT NULL",
+    ],
+)
+def test_a_damaged_match_is_told_and_those_before_it_are_read(
+    mailbox: Mailbox, change: str
+) -> None:
+    mailbox.take([shared(0, QUERIES)], START)
+    for number in (3, 4):
+        mailbox.take([referring(number, QUERIES)], START)
+    mailbox.take([shared(6, QUERIES)], START)
+    first, *damaged, last = mailbox.matches("q2", 0, 9)
+    mailbox.db.maintain(change)
+    assert mailbox.matches("q2", 0, 9) == [first]
+    assert mailbox.latest("q2", 9) == [last]
+    assert mailbox.matches("q2", damaged[-1].n, 9) == [last]
+    for n, each in zip((12, 18), damaged, strict=True):
+        with pytest.raises(MailboxError, match=f"match {n} of the mailbox is damaged"):
+            mailbox.matches("q2", each.n - 1, 9)
+        with pytest.raises(MailboxError, match=f"match {n} of the mailbox is damaged"):
+            mailbox.at([each.n])
+    mailbox.drop("q2")
+    mailbox.retain(0, now=START + 10 * DAY)
+    assert rows(mailbox) == 0
 
 
 def test_what_fails_leaves_no_audience(mailbox: Mailbox) -> None:

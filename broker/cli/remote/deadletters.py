@@ -86,8 +86,9 @@ def list_letters(service: Service, kind: str | None, channel: str | None, form: 
 
 
 def _row(kind: str, letter: dict[str, Any]) -> tuple[object, ...]:
-    subject = [letter["place"]]
-    if kind == "deliveries":
+    if kind == "documents":
+        subject = [letter["place"]]
+    else:
         subject = [letter["channel"], letter["subscription"], str(letter["n"])]
     # Numbers without separators, as users have to type them.
     return str(letter["number"]), moment(letter["at"]), *subject, letter["reason"]
