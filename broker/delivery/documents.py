@@ -28,7 +28,6 @@ part, so its text is stored."""
 REMEMBERED = 32 << 20
 """Bytes of documents that are recognised when they come again."""
 
-
 _CODEC = pa.Codec("lz4_raw")
 """Two microseconds to compress a document, and less than one to have it again."""
 _MOST, _MOST_BYTES = 16, 64 << 10
@@ -182,12 +181,12 @@ class Reader:
 
 def _pack_of(db: sqlite3.Connection, number: int) -> int | None:
     """The number of the first document of the pack with this one; None if there is none."""
-    for first, size in db.execute(
-        "SELECT number, length(CAST(head AS BLOB)) FROM document WHERE number <= ?"
+    for first, head in db.execute(
+        "SELECT number, CAST(head AS BLOB) FROM document WHERE number <= ?"
         " ORDER BY number DESC LIMIT 1",
         (number,),
     ):
-        documents = 1 if size is None else (size - _SUM) // _LENGTH
+        documents = 1 if head is None else documents_of(head)
         return int(first) if number - first < documents else None
     return None
 

@@ -85,7 +85,7 @@ class Log:
             self._numbers: dict[str, int] = dict(
                 db.execute("SELECT name, max(number) FROM subscription GROUP BY name")
             )
-        self._last = self._committed()
+        self._last = self.db.last()
 
     def close(self) -> None:
         self.db.close()
@@ -226,11 +226,6 @@ class Log:
             )
         self._last = n
         return n
-
-    def _committed(self) -> int:
-        """The highest number used so far, as committed in the file."""
-        ((last,),) = self.db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'")
-        return last or 0
 
     def _number(self, db: sqlite3.Connection, names: Collection[str]) -> dict[str, int]:
         """Numbers for those subscriptions that have none."""

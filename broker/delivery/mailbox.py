@@ -161,7 +161,7 @@ class Mailbox(Log):
         if n > last:
             # A reader sees committed matches, and may acknowledge one before the writer's thread
             # has updated `_last`.
-            last = self._committed()
+            last = self.db.last()
         if not 0 <= n <= last:
             raise ValueError(f"{n} is no place in the log, which goes up to {last}")
 

@@ -122,8 +122,7 @@ def _place(db: Database, time: int, now: int) -> int:
     if found:
         return int(found[0][0]) - 1
     # Not more: what channels are past becomes their place, and the next match has to be behind it.
-    ((last,),) = db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'")
-    return int(last or 0)
+    return db.last()
 
 
 def _remove(db: Database, caches: Caches, upto: int, needed: bool = True) -> int:

@@ -297,6 +297,11 @@ class Database:
         last = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'").fetchone()[0]
         return commits, last or 0
 
+    def last(self) -> int:
+        """The highest number that the log has used so far, as committed; 0 if none."""
+        with self.reading() as db:
+            return self.counted(db)[1]
+
     def check(self, db: sqlite3.Connection) -> None:
         """Look at every page. Raises MailboxError."""
         problems = [text for (text,) in db.execute("PRAGMA quick_check(3)") if text != "ok"]

@@ -136,3 +136,15 @@ def test_who_drops_a_subscription_waits_for_its_matches(core: Core, gate: Gate) 
         dropping.result(PATIENCE)
     assert logged(core) == []
     assert waiting(core) == 0
+
+
+def test_large_documents_and_throttled_matches_are_handed_over_too(core: Core) -> None:
+    small, large, throttled = published(
+        core, order(1, id="o1"), order(2, site="K" * 20_000, id="o2"), order(3, id="o3")
+    )
+    core.apply([small])
+    core.apply([large])
+    assert logged(core) == ["o1", "o2"]
+    core.mailbox.set_throttle("orders", "p", 1)
+    core.apply([throttled])
+    assert logged(core) == ["o1", "o2", "o3"]
