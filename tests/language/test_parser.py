@@ -273,3 +273,11 @@ def test_reading_goes_on_behind_an_error() -> None:
         ("constructor", 3, "&"),
         ("syntax", 4, ""),
     ]
+
+
+@pytest.mark.parametrize(
+    "items", ["x, from", "x, from, x", "x, from/b", "x, from AS y, x", "x, from + 1", "from, x"]
+)
+def test_a_variable_named_as_the_keyword_is_an_item(items: str) -> None:
+    file = parse(f"SELECT {items} FROM S//a->from[./c->x]")
+    assert parse(format_file(file)) == file

@@ -184,10 +184,20 @@ class QueryParser(PatternParser):
             return None
         items = [self._item()]
         while self.accept(","):
-            if self.keyword() == "FROM":
-                self.unexpected("an item", "FROM follows the last item without a comma")
-            items.append(self._item())
+            items.append(self._from() if self.keyword() == "FROM" else self._item())
         return tuple(items)
+
+    def _from(self) -> ast.SelectItem:
+        """An item that begins with a variable of this name, behind a comma: mostly that is one too
+        many."""
+        place, wrong = self.here(), f"expected an item, found {self.found()}"
+        hint = "FROM follows the last item without a comma"
+        if self.ahead() == "(":  # no function has this name
+            self.fail("syntax", wrong, place, hint)
+        item = self._item()
+        if self.kind != "," and self.keyword() != "FROM":
+            self.fail("syntax", wrong, place, hint)
+        return item
 
     def _item(self) -> ast.SelectItem:
         start = self.start
