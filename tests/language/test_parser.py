@@ -276,8 +276,23 @@ def test_reading_goes_on_behind_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "items", ["x, from", "x, from, x", "x, from/b", "x, from AS y, x", "x, from + 1", "from, x"]
+    "items",
+    [
+        "x, from",
+        "x, from, x",
+        "x, from/b",
+        "x, from AS y, x",
+        "x, from + 1",
+        "x, from()",
+        "from, x",
+    ],
 )
 def test_a_variable_named_as_the_keyword_is_an_item(items: str) -> None:
     file = parse(f"SELECT {items} FROM S//a->from[./c->x]")
     assert parse(format_file(file)) == file
+
+
+@pytest.mark.parametrize("rest", ["", "S//a->x", "(S//a->x)", "(S//a->x) JOIN {x = y} S//b->y"])
+def test_a_comma_before_from_is_told(rest: str) -> None:
+    with pytest.raises(XsclError, match="FROM follows the last item without a comma"):
+        parse(f"SELECT x, FROM {rest}")

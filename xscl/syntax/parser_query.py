@@ -12,6 +12,7 @@ from xscl import ast
 from xscl.errors import Span
 from xscl.syntax import foreign_patterns
 from xscl.syntax.foreign import SELECT
+from xscl.syntax.lexer import Failure
 from xscl.syntax.parser_braces import CLAUSES
 from xscl.syntax.parser_pattern import PatternParser, bare
 
@@ -188,15 +189,17 @@ class QueryParser(PatternParser):
         return tuple(items)
 
     def _from(self) -> ast.SelectItem:
-        """An item that begins with a variable of this name, behind a comma: mostly that is one too
-        many."""
+        """An item behind a comma that begins with this name: mostly that is a comma too many."""
         place, wrong = self.here(), f"expected an item, found {self.found()}"
-        hint = "FROM follows the last item without a comma"
-        if self.ahead() == "(":  # no function has this name
-            self.fail("syntax", wrong, place, hint)
-        item = self._item()
-        if self.kind != "," and self.keyword() != "FROM":
-            self.fail("syntax", wrong, place, hint)
+        group = self.ahead() == "("  # or the arguments of a function, which there is none of
+        item = None
+        try:
+            item = self._item()
+        except Failure:
+            if not group:
+                raise
+        if item is None or (self.kind != "," and self.keyword() != "FROM"):
+            self.fail("syntax", wrong, place, "FROM follows the last item without a comma")
         return item
 
     def _item(self) -> ast.SelectItem:
