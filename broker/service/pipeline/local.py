@@ -27,7 +27,7 @@ from xscl.growth import later, thaw
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
 
-APART = 0.010
+APART = 0.008
 """Seconds from the begin of a batch of few documents to that of the next, which then has what came
 meanwhile: a batch costs as much by itself as twenty documents."""
 
