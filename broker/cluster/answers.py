@@ -105,8 +105,8 @@ def columns_of(
     `revised` are the documents whose bytes are others at the end of the batch."""
     columns: list[list[object]] = [[] for _ in MATCHES]
     standing_in = bytes.fromhex(stand_in.id)
-    for match, docs, base, numbers, pair in found:
-        shared = match.shared
+    for each in found:
+        match, shared = each.match, each.match.shared
         head: str
         result: bytes | None = None
         if not shared.docs or any(doc in revised for doc in shared.docs):
@@ -117,9 +117,10 @@ def columns_of(
         match.ids, match.queries = standing_in, (stand_in.query,)
         lines: list[bytes] = []
         if form is not None:
-            lines = [f"{form(each)}\n".encode("utf-8", "backslashreplace") for each in match]
+            lines = [f"{form(one)}\n".encode("utf-8", "backslashreplace") for one in match]
         row = (
-            *(match.start_us, match.end_us, min(docs), numbers[0], pair[1], base),
+            *(match.start_us, match.end_us, min(each.docs)),
+            *(each.numbers[0], each.pair[1], each.base),
             *(ids, None, head, result),
             *(None if result is not None else shared.docs, lines),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import le
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from broker.query.canonical import Canonical, Subscription
 from xscl.normal.operators import Tree, blocks_of, operators_of
@@ -51,11 +51,14 @@ Compared = tuple[tuple[int, int, int, int], ...]
 """For each value join its two nodes, each behind the block that it is in."""
 
 
-class Candidate(NamedTuple):
+class Candidate:
     """A combination that satisfies a canonical query: documents by block, and their nodes."""
 
-    docs: tuple[int, ...]
-    chosen: Chosen
+    __slots__ = ("chosen", "docs")
+
+    def __init__(self, docs: tuple[int, ...], chosen: Chosen) -> None:
+        self.docs = docs
+        self.chosen = chosen
 
 
 Found = tuple[Canonical, Candidate]

@@ -22,15 +22,25 @@ from xscl.interruption import PENDING, check
 from xscl.normal.template import Template
 
 
-class Result(NamedTuple):
+class Result:
     """A match, the numbers of its documents, of the oldest document that it is made of, and of its
     subscriptions; and the pair of its canonical query and the document that completes it."""
 
-    match: SharedMatch
-    docs: tuple[int, ...]
-    base: int
-    numbers: Sequence[int]
-    pair: Pair
+    __slots__ = ("base", "docs", "match", "numbers", "pair")
+
+    def __init__(
+        self,
+        match: SharedMatch,
+        docs: tuple[int, ...],
+        base: int,
+        numbers: Sequence[int],
+        pair: Pair,
+    ) -> None:
+        self.match = match
+        self.docs = docs
+        self.base = base
+        self.numbers = numbers
+        self.pair = pair
 
     @property
     def hidden(self) -> bool:
@@ -135,7 +145,7 @@ def _without_cut(found: Result, limits: Limits) -> Result | None:
     if not places:
         return None
     numbers = [found.numbers[i] for i in places]
-    return found._replace(match=found.match.only(places), numbers=numbers)
+    return Result(found.match.only(places), found.docs, found.base, numbers, found.pair)
 
 
 class Derived(NamedTuple):
