@@ -4,6 +4,7 @@ is meanwhile."""
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +82,28 @@ def test_turns_are_long_while_many_documents_are_matched_alone(
         assert sys.getswitchinterval() == pytest.approx(0.0003)
     finally:
         sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize(("awaited", "apart"), [(True, 1_000), (False, 10_000)])
+def test_batches_are_apart_where_few_documents_wait(
+    running: Running, monkeypatch: pytest.MonkeyPatch, awaited: bool, apart: float
+) -> None:
+    monkeypatch.setattr(local, "APART", 1_000)
+    monkeypatch.setattr(local, "APART_UNAWAITED", 10_000)
+    running.publish(*(order(n, id=f"o{n}") for n in range(2 * WORTH + 1)))
+    waited: list[tuple[int, float]] = []
+
+    class Stop(threading.Event):
+        """Remembers how many documents wait when the pipeline does, and for how long it would."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            waited.append((running.core.backlog(), timeout))
+            if not running.core.backlog():
+                self.set()
+            return self.is_set()
+
+    LocalPipeline(running.core, WORTH, awaited=lambda: awaited)(Stop(), running.watch)
+    # Behind the first batch too many wait for that, behind the second there is one.
+    assert [backlog for backlog, _ in waited] == [1, 0]
+    assert all(apart / 2 < timeout <= apart for _, timeout in waited)

@@ -28,10 +28,10 @@ _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
 
 APART = 0.008
-"""Seconds from the begin of a batch of few documents to that of the next, which then has what came
-meanwhile: a batch costs as much by itself as twenty documents."""
+"""Seconds from the begin of a batch to that of the next where few documents wait, which then has
+what came meanwhile: a batch costs as much by itself as twenty documents."""
 
-APART_UNAWAITED = 0.050
+APART_UNAWAITED = 0.080
 """The same while nobody waits for matches."""
 
 _TURN = 0.002
@@ -67,8 +67,6 @@ class LocalPipeline:
         self._core = core
         self._size = self._most = size
         self._poisons = 0
-        self._last = 0
-        """How many documents the last batch had."""
         self.ahead = ahead or Ahead(core.engine, enabled=False)
         self._following: tuple[int, list[DocumentRow]] | None = None
         """The next batch, and the position behind which it begins."""
@@ -81,7 +79,7 @@ class LocalPipeline:
                 core.news.clear()
                 begun = time.monotonic()
                 if self.step(watch):
-                    if self._last < WORTH:
+                    if core.backlog() < WORTH:
                         stop.wait(max(0.0, begun + self.apart - time.monotonic()))
                 else:
                     watch.well()
@@ -94,7 +92,7 @@ class LocalPipeline:
 
     @property
     def apart(self) -> float:
-        """Seconds from the begin of a batch of few documents to that of the next."""
+        """Seconds from the begin of a batch to that of the next where few documents wait."""
         return APART if self._awaited() else APART_UNAWAITED
 
     def step(self, watch: Watch) -> bool:
@@ -105,7 +103,6 @@ class LocalPipeline:
             rows = following[1]
         else:
             rows = self._read(core.position)
-        self._last = len(rows)
         if rows:
             since = stored_at(core.reading, core.position)
             try:
