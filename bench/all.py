@@ -22,7 +22,16 @@ from bench.measure import RESULTS, machine, save
 HERE = Path(__file__).parent
 PAGE = HERE / "RESULTS.md"
 NOTES = HERE / "notes"
-ORDER = ("main_job", "end_to_end", "rss", "distinct", "technical", "constants", "register")
+ORDER = (
+    "main_job",
+    "end_to_end",
+    "versus",
+    "rss",
+    "distinct",
+    "technical",
+    "constants",
+    "register",
+)
 """Which come first on the page; the others follow by name."""
 
 WITH = {

@@ -98,7 +98,7 @@ def compared(
         pickle.dump((text(documents, subscriptions(documents, count)), every), file)
         file.flush()
         both = [(HERE.parent, "plain"), *([(copy, "compiled")] if copy else [])]
-        kinds = [(checkout.name, checkout, "one") for checkout in checkouts]
+        kinds = [(f"{checkout.name}, one", checkout, "one") for checkout in checkouts]
         kinds += [(f"{how}, {mode}", path, mode) for path, how in both for mode in ("one", "two")]
         running = [Way(name, path, mode, Path(file.name)) for name, path, mode in kinds]
         for way in running:
@@ -111,19 +111,20 @@ def compared(
             print(
                 i, *(f"{w.name}: {w.blocks[-1].wall:,.0f}" for w in running), sep="  ", flush=True
             )
-    return [_row(count, way, running[0]) for way in running]
+    return [row(count, way.name, way.blocks, running[0].blocks) for way in running]
 
 
-def _row(count: int, way: Way, basis: Way) -> list[str]:
-    if [each.matches for each in way.blocks] != [each.matches for each in basis.blocks]:
-        raise RuntimeError(f"{way.name} and {basis.name} find different matches")
-    pairs = list(zip(way.blocks, basis.blocks, strict=True))
+def row(count: int, name: str, blocks: list[Block], basis: list[Block]) -> list[str]:
+    """What the table says of a way, beside the blocks of the one that it is compared with."""
+    if [each.matches for each in blocks] != [each.matches for each in basis]:
+        raise RuntimeError(f"{name}: not the matches of the first way")
+    pairs = list(zip(blocks, basis, strict=True))
     return [
         f"{count:,}",
-        way.name,
-        f"{median(each.wall for each in way.blocks):,.0f}",
+        name,
+        f"{median(each.wall for each in blocks):,.0f}",
         f"{median(one.wall / other.wall for one, other in pairs):.2f}",
-        f"{median(each.cpu for each in way.blocks):,.0f}",
+        f"{median(each.cpu for each in blocks):,.0f}",
         f"{median(one.cpu / other.cpu for one, other in pairs):.2f}",
     ]
 
