@@ -17,7 +17,8 @@ from xscl.syntax.durations import UNITS
 class Habits:
     """Hints for one place of the grammar. The keys of `found` are unexpected tokens: a word in
     capitals, or the characters with which the token begins. Those of `before` are words that were
-    read as a name, so that the token after them is the unexpected one."""
+    read as a name, so that the token after them is the unexpected one; with -> before a word, if
+    it was read as a variable."""
 
     found: Mapping[str, str]
     before: Mapping[str, str]
@@ -26,6 +27,7 @@ class Habits:
 COMMENT = "a comment begins with --"
 VARIABLE = "a variable is a letter or _, then letters, digits, _ and trailing primes: my_var, x1'"
 _FOLLOWED = "write FOLLOWED BY, as in S//a FOLLOWED BY S//b"
+_UNNAMED = "behind -> stands the name of a variable, as in S//a->x FOLLOWED BY S//b->y"
 _JOIN = "blocks are joined by JOIN in any order, by FOLLOWED BY one after the other"
 _PREDICATES = "predicates stand in WHERE or in the braces of a join"
 _BRACES = "a predicate stands in braces behind its operator: S//a->x JOIN {x = y, 2 days} S//b->y"
@@ -126,7 +128,7 @@ PATTERN = Habits(
     },
     before={
         "ON": _BRACES,
-        "FOLLOWED": "behind -> stands the name of a variable, as in S//a->x FOLLOWED BY S//b->y",
+        **dict.fromkeys(["->FOLLOWED", "->JOIN", "->NEXT", "->FOLD", "->OR"], _UNNAMED),
         **dict.fromkeys(["WITHOUT", "UNLESS"], _ABSENCE),
         **dict.fromkeys(["EVERY", "ANY"], _EVERY),
         **dict.fromkeys(["SEQ", "PATTERN", "SEQUENCE", "EVENT", "MATCH_RECOGNIZE"], _SEQUENCE),
@@ -327,7 +329,7 @@ AXES = {
 # A comment that was read as a path: `// like this` at the beginning of a statement or behind a
 # block, and `/* like this`. Blocks are seldom written with a blank behind their slashes.
 _COMMENT = re.compile(r"(?:^|;)\s*//[ \t]|[/\])}>][^\s]*[ \t]+//[ \t]|(?:^|[\s;])/\*\s*$")
-_WORD_BEFORE = re.compile(r"(?:^|[\s;:({,\[])([A-Za-z]+)\s*$")
+_WORD_BEFORE = re.compile(r"(?:^|(->)\s*|[\s;:({,\[])([A-Za-z]+)\s*$")
 _SEARCHED = 200  # characters before the token, so that a long line costs no more than a short one
 
 
@@ -349,7 +351,10 @@ def habit(habits: Habits, text: str, last: int, start: int, token: str) -> str |
         if len(token) == 1:  # of `==` and `(:` the second character is the unexpected token
             keys.insert(0, text[start - 1 : start + 1])
     previous = _WORD_BEFORE.search(before)
-    misread = habits.before.get(previous[1].upper()) if previous else None
+    misread = None
+    if previous:
+        arrow, name = previous[1] or "", previous[2].upper()
+        misread = habits.before.get(arrow + name) or habits.before.get(name)
     known = next((habits.found[key] for key in keys if key in habits.found), None)
     return (misread or known) if word else (known or misread)
 
