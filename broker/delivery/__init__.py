@@ -9,11 +9,12 @@ from broker.delivery.channels import Replaces
 from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Channel, Dead, Delivered, Event, Figures, Throttle
 from broker.delivery.settings import DeliverySettings, Smtp
-from broker.delivery.tables import MailboxError
+from broker.delivery.tables import DamagedMatch, MailboxError
 from broker.delivery.worker import DeliveryWorker
 
 __all__ = [
     "Channel",
+    "DamagedMatch",
     "Dead",
     "Delivered",
     "DeliverySettings",

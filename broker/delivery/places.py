@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from broker.delivery.documents import Reader, unpacked
 from broker.delivery.model import Delivered
-from broker.delivery.tables import MailboxError, marked
+from broker.delivery.tables import DamagedMatch, marked
 from broker.rendering.content import Content
 from broker.rendering.rendering import whole
 from broker.shared_match import ID, SharedMatch
@@ -139,7 +139,7 @@ def at(db: sqlite3.Connection, numbers: Iterable[int]) -> list[Place]:
 def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
     """The matches at places, in the given order, up to the first that is damaged; what those of one
     row share is read once, and what they publish is made of their documents here. Raises
-    MailboxError if it is the first of all that is damaged."""
+    DamagedMatch if it is the first of all that is damaged."""
     found: list[Delivered] = []
     contents: dict[int, Content] = {}
     reader = Reader(db)
@@ -167,7 +167,7 @@ def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
         except (ValueError, LookupError, TypeError, SyntaxError) as error:
             if found:  # who asks for what follows is told
                 break
-            raise MailboxError(f"match {row} of the mailbox is damaged: {error}") from error
+            raise DamagedMatch(row, error) from error
         found += [
             Delivered(row - back, taken, match, left_out)
             for back, match in zip(backs, shared, strict=True)

@@ -140,6 +140,17 @@ class MailboxError(RuntimeError):
     """The mailbox cannot be used; the message names the file, the reason and the way out."""
 
 
+class DamagedMatch(MailboxError):
+    """One match of the mailbox cannot be read, the others can."""
+
+    def __init__(self, number: int, reason: object) -> None:
+        super().__init__(
+            f"match {number} of the mailbox is damaged: {reason}. Restore a backup, or go on behind"
+            f" it: readers with after={number}, channels by `broker channels reset NAME --after"
+            f" {number}`"
+        )
+
+
 class Database:
     """The open file. Raises MailboxError if it is not a mailbox, or damaged."""
 

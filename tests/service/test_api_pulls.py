@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -265,3 +266,23 @@ def test_who_has_waited_is_expected_to_wait_again() -> None:
     assert waiting.is_awaited()
     now += 0.1
     assert not waiting.is_awaited()
+
+
+def test_a_match_that_cannot_be_read_is_named_with_the_way_out(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with serving(state) as running:
+        running.subscribe(PAIR)
+        for title in ("Tides", "Ebbs", "Floods"):
+            running.match(title)
+        until(lambda: len(running.matches(after=0)) == 3)
+    with closing(sqlite3.connect(state / "mailbox.sqlite")) as db, db:
+        db.execute("UPDATE match SET docs = x'00' WHERE n = 2")
+    with serving(state) as running:
+        assert [each["n"] for each in running.matches(after=0)] == [1]
+        for query in ("after=1", "after=1&subscription=pair"):
+            status, headers, body = asked(running, query)
+            assert (status, headers["retry-after"]) == (503, "2"), body
+            detail = json.loads(body)["detail"]
+            assert "match 2 of the mailbox is damaged" in detail
+            assert "after=2" in detail
+        assert [each["n"] for each in running.matches(after=2)] == [3]

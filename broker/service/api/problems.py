@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from broker.delivery import DamagedMatch
 from broker.service.access.quotas import OverQuota
 from broker.service.access.scopes import Forbidden
 from broker.service.api.schemas import PATTERNS
@@ -238,6 +239,9 @@ async def handle(request: Request, error: Exception) -> Response:
             return response(of_validation(error, request))
         case XsclError() | errors.ServiceError():
             return response(of_service(error))
+    if isinstance(error, DamagedMatch):
+        _log.error("api.damaged", method=request.method, reason=str(error))
+        return response(of_service(errors.DiskFailed(str(error))))
     _log.error("api.failed", method=request.method, exc_info=error)
     if isinstance(error, errors.STORAGE):
         failed = errors.DiskFailed(
