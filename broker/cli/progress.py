@@ -33,8 +33,8 @@ class Work:
     """What has been done so far, of how much.
 
     `noun` is what is counted. With `total` the share that is done, the rate and the time left are
-    shown. The total is of the same things, unless `advance` is told what part of it is done (bytes
-    of files, say, where documents are counted).
+    shown. The total is of the same things; or it is of `parts` (bytes of files, say, where
+    documents are counted), and `advance` is told which part of it is done.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Work:
         *,
         many: str | None = None,
         total: int | None = None,
+        parts: bool = False,
         note: str = "",
         every: float = EVERY,
     ) -> None:
@@ -52,7 +53,7 @@ class Work:
         self._every = every
         self._total = total
         self._count = 0
-        self._parts = False
+        self._parts = parts
         self._note = note
         self._quiet = quiet()
         self._live = interactive() and not self._quiet
@@ -81,7 +82,6 @@ class Work:
     def advance(self, count: int = 0, *, part: int | None = None, note: str | None = None) -> None:
         """Count so many more; `note` is shown behind them, as it is until another one comes."""
         self._count += count
-        self._parts |= part is not None
         if note is not None:
             self._note = note
         done = count if part is None else part

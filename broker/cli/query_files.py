@@ -76,7 +76,7 @@ def text_of(path: Path) -> str:
 def _parse(text: str, name: str) -> xscl.ast.File:
     if text.count(";") < MANY:
         return xscl.parse(text, name)
-    with Work("query", many="queries", total=len(text), note="read") as work:
+    with Work("query", many="queries", total=len(text), parts=True, note="read") as work:
         counted = Counted(work)
         file = xscl.parse(text, name, lambda statement: counted.upto(statement.span.end))
         counted.done()

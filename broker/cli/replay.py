@@ -80,7 +80,7 @@ def replay(
         delivery.pending()
         before = len(broker.dead_letters())
         items = match_count = 0
-        work = stack.enter_context(Work("item", total=len(snapshots(archive))))
+        work = stack.enter_context(Work("item", total=len(snapshots(archive)), parts=True))
         snapshots_read: list[None] = []
         rows = archive_rows(
             archive,

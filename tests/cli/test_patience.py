@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from broker.cli.progress import Work
+from broker.cli.remote.finding import Patience
+from broker.cli.remote.options import find
+from broker.cli.remote.publish import Document, Sender
 from tests.cli.serving import Serving, book, environment, queries, run, serving
 from tests.command import Command
 from tests.ports import reserved_port
@@ -173,6 +179,31 @@ def test_publishing_goes_on_at_the_new_address(tmp_path: Path) -> None:
             service.until("/v1/status", lambda told: told["intake"]["backlog"] == 0)
             (stream,) = service.api.get("/v1/streams").json()
             assert stream["documents"] == 501
+
+
+def test_what_was_refused_is_known_not_to_be_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    said: list[str] = []
+
+    def sleep(_: float) -> None:
+        said.append(sender.interrupted())
+        raise Stopped
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr("broker.cli.remote.publish.time", clock)
+    with (
+        serving(tmp_path / "state", intake__min_free="1000 TB") as service,
+        closing(find(None, service.state, None, Patience())) as client,
+        Work("document") as work,
+    ):
+        sender = Sender(client, "S", PATIENCE)
+        with pytest.raises(Stopped):
+            sender.send([Document(book("a").encode(), "books.jsonl:1", 20)], work)
+    assert said == ["interrupted\n0 documents accepted"]
 
 
 def test_one_of_several_that_fails_holds_up_none_of_the_others(

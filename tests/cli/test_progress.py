@@ -122,6 +122,9 @@ def _works() -> None:
                 return bool(lines) or progress.quiet()
 
             until(due)
+        with Work("document", total=900, parts=True, every=0) as work:
+            work.advance(note="waiting")
+            work.advance(2, part=450, note="")
         with stage("copying", every=0.01):
             until(lambda: any("so far" in line for line in lines) or progress.quiet())
     click.echo("\n".join(lines))
@@ -130,6 +133,8 @@ def _works() -> None:
 def test_a_line_comes_every_so_often_and_none_where_nobody_wants_it() -> None:
     output = CliRunner().invoke(_works).output.splitlines()
     assert any(re.match(r"\d of 4 items, \d+%", line) for line in output), output
+    assert "0 documents, waiting, 0%" in output
+    assert any(line.startswith("2 documents, 50%") for line in output), output
     assert "copying" in output
     assert any(re.match(r"copying, for .* so far", line) for line in output), output
     assert CliRunner().invoke(_works, ["--quiet"]).output == "\n"

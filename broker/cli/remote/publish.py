@@ -7,6 +7,7 @@ document is given an id before it is sent, so a request without a response is se
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 import uuid
@@ -51,6 +52,8 @@ class Sender:
         self.patience = patience
         self.accepted = 0
         self.known = 0
+        self._unknown = 0
+        """Documents of which it is not known whether they were accepted."""
         self._accepted_before = done
         self._last_reason = ""
 
@@ -61,6 +64,7 @@ class Sender:
         retried = False
         while True:
             try:
+                self._unknown = len(documents)
                 known = self._post(documents)
                 break
             except Unreachable as error:
@@ -73,6 +77,8 @@ class Sender:
                     half = len(documents) // 2
                     self.send(documents[:half], work)
                     return self.send(documents[half:], work)
+                if error.status in (429, 507) and not retried:
+                    self._unknown = 0
                 # 429: the service has a backlog, which it works off, so there is no time limit.
                 retry = error.status == 429 or time.monotonic() < end
                 if error.status not in (429, 503, 507) or not retry:
@@ -84,6 +90,7 @@ class Sender:
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
         self.accepted += len(documents)
+        self._unknown = 0
         # After a retry, documents may be known from the attempt whose response was lost.
         self.known += 0 if retried else known
         work.advance(len(documents), part=sum(document.size for document in documents), note="")
@@ -120,8 +127,9 @@ class Sender:
 
     def _report_wait(self, work: Work, message: str, reason: str) -> None:
         work.advance(note=message)
+        # Once per reason in a log, not at each attempt; how much is free differs each time.
+        reason = re.sub(r"\d[\d,.]*", "", reason)
         if reason != self._last_reason and not sys.stderr.isatty():
-            # Once per reason in a log, not at each attempt.
             console.print(f"{self.count()}: {message}")
         self._last_reason = reason
 
@@ -146,9 +154,9 @@ class Sender:
         failed.code = code
         return failed
 
-    def interrupted(self, unknown: int) -> str:
+    def interrupted(self) -> str:
         """What is said when a signal ends it."""
-        return str(self.failure("interrupted", unknown))
+        return str(self.failure("interrupted", self._unknown))
 
 
 @click.command()
@@ -196,13 +204,11 @@ def publish(
     producer | broker publish S -
     """
     sender = Sender(service, stream, service.patience.seconds, skip)
-    pending: list[Document] = []
-    with Work("document", total=None if skip else _bytes_of(files)) as work:
+    with Work("document", total=None if skip else _bytes_of(files), parts=True) as work:
         try:
-            with if_stopped(lambda: console.print(sender.interrupted(len(pending)))):
-                for pending in _batches(_documents(files, key, revision), skip):
-                    sender.send(pending, work)
-                    pending = []
+            with if_stopped(lambda: console.print(sender.interrupted())):
+                for documents in _batches(_documents(files, key, revision), skip):
+                    sender.send(documents, work)
         except OSError as error:
             raise sender.failure(f"{error.filename or 'input'}: {error.strerror}") from None
     left_out = f", {skip:,} left out" if skip else ""
