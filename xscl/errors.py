@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 # Of a line with more than `_WIDEST` characters a part is shown, which begins `_LEAD` characters
 # before the place of the error.
@@ -27,12 +29,22 @@ class Source:
 
     def locate(self, offset: int) -> tuple[int, int]:
         """Line and column, both counted from 1, of a character offset."""
-        before = self.text[:offset]
-        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+        starts = _line_starts(self.text)
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        lines = self.text.split("\n")
-        return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
+        starts = _line_starts(self.text)
+        if number > len(starts):
+            return ""
+        end = starts[number] - 1 if number < len(starts) else None
+        return self.text[starts[number - 1] : end].rstrip("\r")
+
+
+@lru_cache(maxsize=1)  # of a text there may be very many errors and warnings
+def _line_starts(text: str) -> list[int]:
+    """Where the lines of a text begin."""
+    return [0, *(found.end() for found in re.finditer("\n", text))]
 
 
 @dataclass(frozen=True, slots=True)

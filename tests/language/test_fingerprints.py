@@ -172,14 +172,21 @@ def _unmade(query: ast.Query) -> bool:
     return False
 
 
-def test_constants_that_exclude_each_other_are_told_of_among_very_many_that_do_not() -> None:
+@pytest.mark.parametrize(
+    ("query", "most_at"),
+    [
+        ("S//a->x WHERE x > {0} AND x < {1}", "x < {1}"),
+        ("S//a[. > {0}][./b->x][. < {1}]", ". < {1}"),
+    ],
+)
+def test_constants_that_exclude_each_other_are_told_of_among_very_many_that_do_not(
+    query: str, most_at: str
+) -> None:
     bounds = [(n, 30) for n in range(10, 50)]
-    text = ";\n".join(
-        f"q{n}: S//a->x WHERE x > {least} AND x < {most}" for n, (least, most) in enumerate(bounds)
-    )
+    text = ";\n".join(f"q{n}: " + query.format(*both) for n, both in enumerate(bounds))
     file = xscl.parse(text)
     assert [each.span.start for each in xscl.check([file]).warnings] == [
-        text.index(f"x < {most}", text.index(f"x > {least} "))
+        text.index(most_at.format(least, most), text.index(query.format(least, most)))
         for least, most in bounds
         if least >= most
     ]

@@ -34,6 +34,16 @@ def test_each_mistake_is_named_with_its_cure(golden: Golden) -> None:
     assert sorted({each.span.line for each in found}) == wrong, "each, and no others"
 
 
+def test_a_path_that_is_asked_for_again_and_again_is_told_once() -> None:
+    conditions = " or ".join(f"./titel = '{n}' or ./year = {n}" for n in range(50))
+    found = advice(f"q: S//item[{conditions}]; r: S//item[./titel]")
+    assert [(each.span.text, each.span.line) for each in found] == [
+        ("/titel", 1),
+        ("/year", 1),
+        ("/titel", 1),
+    ]
+
+
 def test_what_is_known_of_items_is_what_they_have() -> None:
     every = Item(
         *("u", "t", "i", "g"),

@@ -20,7 +20,7 @@ from xscl.check.calls import (
 )
 from xscl.check.findings import QueryFindings
 from xscl.check.order import calculation_warning, order_warning, written_date
-from xscl.check.unsatisfiable import contradiction, dead_filter
+from xscl.check.unsatisfiable import contradicting_filters, contradiction, dead_filter
 from xscl.errors import Diagnostic, Span
 from xscl.functions.nodes import NODE_FUNCTIONS, NodeFunction
 from xscl.functions.table import FUNCTIONS, Function
@@ -102,6 +102,8 @@ class Walk:
                 self.kinds.setdefault(step.variable, context)
             for part in step.filters:
                 self.filter(part, blocked, context)
+            if never := contradicting_filters(step.filters):
+                self.found.warn("contradiction", *never)
 
     def filter(self, part: ast.Expr, blocked: Blocked, context: _Context) -> None:
         if dead := dead_filter(part):

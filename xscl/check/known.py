@@ -78,6 +78,8 @@ class _Walk:
         self.look = look
         self.variables: dict[str, Nodes] = {}
         self.warnings: list[Diagnostic] = []
+        self._said: set[str] = set()
+        """Messages; of very many paths that lead nowhere each is told once."""
 
     def query(self, query: ast.Query) -> None:
         for pattern in _patterns(query.pattern):
@@ -111,7 +113,9 @@ class _Walk:
                 self.warn(message, first.span, documents.instead[name])
 
     def warn(self, message: str, span: Span, hint: str | None) -> None:
-        self.warnings.append(Diagnostic("unknown-path", message, span, hint, "warning"))
+        if message not in self._said:
+            self._said.add(message)
+            self.warnings.append(Diagnostic("unknown-path", message, span, hint, "warning"))
 
     # -- paths ---------------------------------------------------------------------------------
 

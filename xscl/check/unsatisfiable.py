@@ -6,11 +6,11 @@ In: a filter, or the parts of a conjunction. Out: the message of a warning and i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xscl import ast
 from xscl.errors import Span
-from xscl.syntax.bounds import POSITION, bound, excluding, of_one_node
+from xscl.syntax.bounds import POSITION, bound, excluding, of_filters, of_one_node
 
 
 def dead_filter(part: ast.Expr) -> tuple[str, Span] | None:
@@ -49,3 +49,10 @@ def contradiction(parts: Iterable[ast.Expr]) -> tuple[str, Span, str | None] | N
         message = f"{texts} never hold both, as this is one node"
         return message, two.written.span, hint if several else None
     return None
+
+
+def contradicting_filters(filters: Sequence[ast.Expr]) -> tuple[str, Span, str | None] | None:
+    """The same for parts of several filters of a step, if none of these contradicts itself."""
+    if any(isinstance(each, ast.And) and contradiction(each.parts) for each in filters):
+        return None
+    return contradiction(of_filters(filters))

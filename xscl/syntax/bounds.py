@@ -56,6 +56,15 @@ def _leads_to_one(step: ast.Step) -> bool:
     return one and step.axis == "/" and test.axis is None and not step.filters
 
 
+def of_filters(filters: Sequence[ast.Expr]) -> list[ast.Expr]:
+    """What several filters of a step ask of its node together, which is a conjunction but for
+    positions: these count what the filters before have left."""
+    if len(filters) < 2:
+        return []
+    parts = [each for f in filters for each in (f.parts if isinstance(f, ast.And) else (f,))]
+    return [each for each in parts if (found := bound(each)) is None or found[0] != POSITION]
+
+
 def of_one_node(parts: Iterable[ast.Expr]) -> list[list[Bound]]:
     """The comparisons that a conjunction makes of each node of which it makes several."""
     known: dict[object, list[Bound]] = defaultdict(list)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from xscl import ast
-from xscl.syntax.bounds import Value, excluding, is_position, of_one_node
+from xscl.syntax.bounds import Value, excluding, is_position, of_filters, of_one_node
 from xscl.syntax.durations import LONGEST, UNITS, format_microseconds
 
 _WHOLE = re.compile(r"[1-9][0-9]{0,11}")
@@ -96,7 +96,7 @@ def free_literals(
     compared = [
         tuple([Side(own.get(id(each.literal)), *each[:2]) for each in bounds])
         for conjunction in _conjunctions(query)
-        for bounds in of_one_node(conjunction.parts)
+        for bounds in of_one_node(conjunction)
     ]
     return tuple(found), tuple(compared), len(nodes)
 
@@ -108,14 +108,16 @@ def may_hold(compared: Iterable[Sequence[Side]], own: Sequence[str]) -> bool:
     )
 
 
-def _conjunctions(node: Any) -> Iterator[ast.And]:
-    """The conjunctions of a tree."""
+def _conjunctions(node: Any) -> Iterator[Sequence[ast.Expr]]:
+    """The parts of the conjunctions of a tree."""
     if isinstance(node, tuple):
         for each in node:
             yield from _conjunctions(each)
     elif is_dataclass(node):
         if isinstance(node, ast.And):
-            yield node
+            yield node.parts
+        elif isinstance(node, ast.Step):
+            yield of_filters(node.filters)
         for field in fields(node):
             if field.compare:
                 yield from _conjunctions(getattr(node, field.name))
