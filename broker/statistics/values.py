@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from xscl.stage1.document import value_code
+from xscl.stage1.document import attributes, value_code
 from xscl.stage1.outlines import DEEPEST, LONGEST, MOST
 
 _OF_DOCUMENT = 2_000
@@ -92,8 +92,8 @@ def _nodes(root: etree._Element) -> Iterator[tuple[str, str | None]]:
             continue
         inner = len(element)
         yield path, None if inner else (element.text or "").strip()
-        for name, value in element.items():
-            yield f"{path}/@{_local(str(name))}", str(value)
+        for name, value in attributes(element):
+            yield f"{path}/@{_local(name)}", value
         if inner:
             waiting += [(child, path, depth + 1) for child in reversed(element)]
 

@@ -94,6 +94,25 @@ def test_a_search_that_takes_too_long_is_stopped_and_its_pair_set_aside(
         assert service.watch.figures.failure is None
 
 
+def test_very_many_attributes_take_time_in_proportion(tmp_path: Path) -> None:
+    queries = """
+        joined: S//r[./@z->k] FOLLOWED BY {k = l, 1 h} S//r[./k->l];
+        filtered: S//r[@z = 'tide'];
+        second: S//r[./@*[2] = '1'];
+        counted: S//r[count(./@*) > 9]
+    """
+    many = " ".join(f'a{n}="{n}"' for n in range(200_000))
+    with serving(tmp_path / "state", limits={"time": "20 s"}) as service:
+        service.subscriptions.subscribe(queries)
+        documents = [
+            Posted(f'<r {many} z="tide"/>'.encode(), id="0", timestamp=0),
+            Posted(b"<r><k>tide</k></r>", id="1", timestamp=1),
+        ]
+        matched(service, service.intake.publish("S", documents).last)
+        assert found(service) == dict.fromkeys(("joined", "filtered", "second", "counted"), 1)
+        assert reasons(service) == []
+
+
 @pytest.mark.parametrize("bad", ["q0", "q3", "q6", None])
 def test_what_all_queries_need_together_is_too_much_for_one_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str | None

@@ -54,6 +54,11 @@ def _parser() -> etree.XMLParser:
 
 _PARSER = _parser()
 
+_ATTRIBUTES = etree.XPath("@*")
+_MANY_ATTRIBUTES = 64
+"""From which on that is faster than lxml's `items`, which looks for each from the first one on: so
+60,000 took it ten seconds."""
+
 
 _PACKED = {
     b"\x1f\x8b": "gzip",
@@ -104,6 +109,14 @@ def text_children(element: etree._Element) -> list[str]:
     return texts
 
 
+def attributes(element: etree._Element) -> list[tuple[str, str]]:
+    """The attributes of an element in their order, with names in Clark notation."""
+    if len(element.attrib) < _MANY_ATTRIBUTES:
+        return [(str(name), str(value)) for name, value in element.items()]
+    each: Any = _ATTRIBUTES(element)
+    return [(str(value.attrname), str(value)) for value in each]
+
+
 def has_name(node: Any) -> bool:
     """Whether a node of lxml is an element; comments and processing instructions are none, and
     their tags are no strings, whatever the stubs say."""
@@ -127,12 +140,12 @@ def text_at(element: etree._Element, node: int) -> str:
         return string_value(element) if has_name(element) else element.text or ""
     if ordinal & TEXT_NODE:
         return text_children(element)[(ordinal & ~TEXT_NODE) - 1]
-    return str(element.attrib.values()[ordinal - 1])
+    return str(element.get(element.keys()[ordinal - 1]))
 
 
 def attribute_name(element: etree._Element, node: int) -> str:
     """Local name of a numbered attribute node of an element."""
-    name = element.attrib.keys()[(node >> ELEMENT_BITS) - 1]
+    name = element.keys()[(node >> ELEMENT_BITS) - 1]
     return etree.QName(name).localname
 
 

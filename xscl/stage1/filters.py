@@ -21,7 +21,7 @@ from xscl.functions.texts import LONGEST, TextTooLong
 from xscl.normal import ir
 from xscl.normal.lower import NOWHERE, complete_steps
 from xscl.stage1 import xpath
-from xscl.stage1.document import string_value, text_children
+from xscl.stage1.document import attributes, string_value, text_children
 from xscl.stage1.tree import Node, tree_of
 
 Value = str | float | bool | list[Node]
@@ -327,10 +327,10 @@ def element_tag(test: ir.Test) -> str:
 def _attributes(test: ir.Test) -> Callable[[etree._Element], list[str]]:
     name, namespace = test.name, test.namespace
     if name is None and namespace is None:
-        return lambda element: [str(v) for v in element.attrib.values()]
+        return lambda element: [value for _, value in attributes(element)]
 
     def values(element: etree._Element) -> list[str]:
-        return [str(value) for key, value in element.attrib.items() if name_matches(str(key), test)]
+        return [value for name, value in attributes(element) if name_matches(name, test)]
 
     return values
 

@@ -18,7 +18,7 @@ from lxml import etree
 
 from xscl.ast import Axis
 from xscl.interruption import PENDING, check
-from xscl.stage1.document import ELEMENT_BITS, ELEMENT_MASK, TEXT_NODE, string_value
+from xscl.stage1.document import ELEMENT_BITS, ELEMENT_MASK, TEXT_NODE, attributes, string_value
 
 DOCUMENT, ELEMENT, ATTRIBUTE, TEXT, COMMENT, INSTRUCTION = range(6)
 
@@ -74,8 +74,8 @@ class Tree:
             if event == "start":
                 parent = add(ELEMENT, str(node.tag), parent, node)
                 numbers.append(parent)
-                for name, value in node.attrib.items():
-                    add(ATTRIBUTE, str(name), parent, str(value))
+                for name, value in attributes(node):
+                    add(ATTRIBUTE, name, parent, value)
                 if node.text:
                     add(TEXT, "", parent, node.text)
                 continue

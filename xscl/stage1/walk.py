@@ -15,6 +15,7 @@ from xscl.stage1.constants import HOLDS, Check, ConstantIndex, Satisfied, satisf
 from xscl.stage1.document import (
     ELEMENT_BITS,
     TEXT_NODE,
+    attributes,
     has_name,
     text_children,
     value_code,
@@ -97,11 +98,10 @@ class Walk:
         self.open.append((number, element))
         if here.wants_attributes:
             known = here.attributes
-            for ordinal, (key, value) in enumerate(element.items(), 1):
-                name = str(key)
+            for ordinal, (name, value) in enumerate(attributes(element), 1):
                 found = known[name] if name in known else automaton.attribute(here, name)
                 if found is not None:
-                    self._leaf(found, f"@{name}", str(value), number | ordinal << ELEMENT_BITS)
+                    self._leaf(found, f"@{name}", value, number | ordinal << ELEMENT_BITS)
         if here.wants_texts:
             found = here.texts or automaton.text(here)
             for ordinal, text in enumerate(text_children(element), 1):
