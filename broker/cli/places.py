@@ -23,6 +23,14 @@ class XmlOptions:
     timestamp: str | None = None
     split: str | None = None
 
+    @property
+    def words(self) -> list[str]:
+        """The options of a command that say so."""
+        given = {"--timestamp": self.timestamp, "--split": self.split}
+        if self.stream != "S":
+            given["--stream"] = self.stream
+        return [word for name, of in given.items() if of is not None for word in (name, of)]
+
 
 def _stream(_: click.Context, __: click.Parameter, name: str) -> str:
     if not _NAME.of(name).fullmatch(name):

@@ -80,7 +80,13 @@ def replay(
         delivery.pending()
         before = len(broker.dead_letters())
         items = match_count = 0
-        work = stack.enter_context(Work("item", total=len(snapshots(archive)), parts=True))
+        total = len(snapshots(archive))
+        if not total:
+            console.print(
+                f"{archive}: no snapshot is there: they are files named <UTC time>_….xml in a"
+                " directory for each feed"
+            )
+        work = stack.enter_context(Work("item", total=total, parts=True))
         snapshots_read: list[None] = []
         rows = archive_rows(
             archive,

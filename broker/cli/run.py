@@ -187,12 +187,13 @@ def run(
                 Polling(directory, feeds, interval, push, getproxies(), allow_private=allow_private)
             )
         before = len(broker.dead_letters())
+        xml = XmlOptions(stream, timestamp, split)
         pipe(
             broker,
             directory,
             delivery,
             documents=documents,
-            xml=XmlOptions(stream, timestamp, split),
+            xml=xml,
             poll=poll,
             once=once,
             decide=decide,
@@ -200,21 +201,23 @@ def run(
             master=master,
             keep=state is not None,
             sharding=sharding,
-            ask=_asks_why(queries, documents, state),
+            ask=_asks_why(queries, documents, xml, state),
         )
         report_dead_letters(broker.dead_letters()[before:], state)
         if once:
             report_unseen(broker, files)
 
 
-def _asks_why(queries: Sequence[Path], documents: Sequence[Path], state: Path | None) -> str | None:
+def _asks_why(
+    queries: Sequence[Path], documents: Sequence[Path], xml: XmlOptions, state: Path | None
+) -> str | None:
     """The command that tells why the queries have not matched; None if nothing of theirs stays."""
     if STDIN in queries:
         return None
     if state is not None:
         which = ["--state", str(state)]
     elif documents:
-        which = [word for path in documents for word in ("--documents", str(path))]
+        which = [word for path in documents for word in ("--documents", str(path))] + xml.words
     else:
         file = shlex.quote(str(queries[0]))
         return f"broker run with --state DIR, then broker why {file} --state DIR"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.cli.places import Place, XmlOptions
 from broker.cli.progress import stage
 from broker.cli.sharding import Sharding
-from broker.cli.shared import Failed
+from broker.cli.shared import Failed, console, plural
 from broker.runs import PipelineError, Run
 from broker.spark.gateway import JavaError
 from broker.spark.pipeline import run_pipeline
@@ -23,6 +23,9 @@ from feeds.source import FeedSpool
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.spark.session import Session
+
+_NAMED = 5
+"""How many empty files are named."""
 
 
 @contextmanager
@@ -74,6 +77,18 @@ def through_spark(
 def _source(session: Session, place: Place, xml: XmlOptions) -> Source:
     if place.lines:
         return json_source(session, place.path)
+    _tell_of_empty(place.path)
     return xml_source(
         session, place.path, streams=(xml.stream,), timestamp=xml.timestamp, split=xml.split
     )
+
+
+def _tell_of_empty(path: Path) -> None:
+    """Name the files of which Spark reads nothing, where others would be kept aside."""
+    files = path.rglob("*.xml") if path.is_dir() else [path]
+    with suppress(OSError):  # one that has gone meanwhile, or may not be looked at
+        empty = sorted(str(file) for file in files if file.stat().st_size == 0)
+        if empty:
+            more = f" and {len(empty) - _NAMED:,} more" if len(empty) > _NAMED else ""
+            named = ", ".join(empty[:_NAMED])
+            console.print(f"Spark passes over {plural(len(empty), 'empty file')}: {named}{more}")

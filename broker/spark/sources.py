@@ -55,7 +55,7 @@ def xml_source(
     is a document with the id `path#n`. `timestamp` is an XPath (names without prefix, in any
     namespace) to a date or a number of seconds; without one, or where it finds none, the time is
     the file's. `source` is the directory's path unless given. Files should be moved into place when
-    they are complete; one that changes later is not read again.
+    they are complete; one that changes later is not read again. Spark passes over empty files.
 
     Raises ValueError for an XPath that is none, FileNotFoundError for a path that does not exist.
     """

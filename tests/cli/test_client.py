@@ -212,6 +212,18 @@ def test_a_long_file_is_sent_in_parts(service: Serving, tmp_path: Path) -> None:
 # -- given up --------------------------------------------------------------------------------
 
 
+def test_an_empty_file_holds_up_none_of_the_others(service: Serving, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.xml", "empty.xml", "b.xml")]
+    for file in files:
+        file.write_text("" if file.stem == "empty" else f"<{file.stem}/>")
+    done = service.broker("publish", "Empty", *files)
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        f"{files[1]}: empty, so there is no document to publish",
+        "2 documents accepted",
+    ]
+
+
 def test_documents_that_were_kept_aside(service: Serving) -> None:
     service.done("publish", "Aside", "-", stdin='{"xml": "<book>", "id": "torn"}')
     service.until("/v1/dead-letters", lambda letters: any(x["id"] == "torn" for x in letters))

@@ -86,3 +86,10 @@ def test_where_nothing_matches_it_says_what_tells_why(tmp_path: Path) -> None:
     asked = f"broker why {tmp_path}/q.xscl --state {tmp_path}/state"
     assert f"nothing matched; this tells why: {asked}\n" in result.stderr
     assert "./title" in broker(*asked.split()[1:]).stdout
+
+
+def test_a_directory_that_is_no_archive_is_told(tmp_path: Path) -> None:
+    tmp_path.joinpath("q.xscl").write_text("S//item[./title->t];")
+    result = broker("replay", tmp_path, tmp_path / "q.xscl")
+    assert result.returncode == 0
+    assert f"{tmp_path}: no snapshot is there: they are files named" in result.stderr

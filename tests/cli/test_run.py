@@ -233,3 +233,15 @@ def test_what_is_no_feed_is_refused_and_not_kept(feed: str, tmp_path: Path, quer
     assert done.stderr.startswith(f"broker: {feed}: ")
     listed = process("feeds", "list", "--state", tmp_path / "state", "--format", "jsonl")
     assert listed.stdout == ""
+
+
+def test_spark_names_the_empty_files_that_it_passes_over(queries: Path, tmp_path: Path) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    documents.joinpath("a.xml").write_text("<item><title>Tides</title></item>")
+    for n in range(6):
+        documents.joinpath(f"empty-{n}.xml").touch()
+    done = process("run", queries, "--documents", documents, "--once")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+    named = ", ".join(f"{documents}/empty-{n}.xml" for n in range(5))
+    assert f"Spark passes over 6 empty files: {named} and 1 more" in done.stderr.splitlines()

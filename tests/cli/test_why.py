@@ -100,3 +100,16 @@ def test_of_documents_and_what_run_says_at_its_end(tmp_path: Path) -> None:
     asked = run("why", "pair", "--state", tmp_path / "none")
     assert asked.returncode == 1
     assert "there is no state" in asked.stderr
+
+
+def test_what_run_says_at_its_end_asks_about_the_same_documents(tmp_path: Path) -> None:
+    path = queries(tmp_path, "q: T/a[./k->k] FOLLOWED BY {k = l, 1 h} T/a[./k->l]")
+    feed = tmp_path / "feed.xml"
+    days = "".join(f"<a><k>1</k><date>2026-10-0{n}</date></a>" for n in (5, 7))
+    feed.write_text(f"<feed>{days}</feed>")
+    options = ("--documents", feed, "--timestamp", "//date", "--split", "a", "--stream", "T")
+    ended = run("run", path, *options, "--once", "--pipeline", "local")
+    asks = ended.stderr.partition("this tells why: broker ")[2].splitlines()[0]
+    assert asks == " ".join(map(str, ("why", path, *options)))
+    asked = run(*asks.split())
+    assert "1 pair has k = l but is too far apart" in asked.stdout, asked.stdout

@@ -259,8 +259,10 @@ def _documents(files: Iterable[str], key: str | None, revision: bool) -> Iterato
         elif Path(name).suffix in _LINES_SUFFIXES:
             with Path(name).open("rb") as file:
                 yield from _lines(file, name, key, revision)
+        elif (data := Path(name).read_bytes()).strip():
+            yield _xml(data, name, key, revision)
         else:
-            yield _xml(Path(name).read_bytes(), name, key, revision)
+            console.print(f"{name}: empty, so there is no document to publish")
 
 
 def _xml(data: bytes, name: str, key: str | None, revision: bool) -> Document:
