@@ -42,9 +42,12 @@ class Registered:
     limit: Limit | None = None
 
     @property
-    def counts_from(self) -> int | None:
-        """The number of the document from which on it matches; None while it is not active."""
-        return self.gaps[-1].to_doc if self.gaps else self.first_doc
+    def periods(self) -> list[tuple[int, int | None]]:
+        """From which document on, up to which, not including it, matches are found: all documents
+        of one are in one period. The last has no end while it is active."""
+        begins = [self.first_doc, *[gap.to_doc for gap in self.gaps]]
+        ends = [*[gap.first_doc for gap in self.gaps], None]
+        return [(a, b) for a, b in zip(begins, ends, strict=True) if a is not None]
 
 
 @dataclass(frozen=True, slots=True)

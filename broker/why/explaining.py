@@ -281,10 +281,9 @@ def _whole(found: Combinations, registered: Registered | None) -> WholeCount:
     )
     counted = None
     if registered is not None:
-        since = registered.counts_from
+        periods = registered.periods
         counted = 0
-        if since is not None:
-            counted = sum(
-                min([row.base for row in found.joined[docs]]) >= since for docs in found.matched
-            )
+        for docs in found.matched:
+            first, last = min([row.base for row in found.joined[docs]]), max(docs)
+            counted += any(a <= first and (b is None or last < b) for a, b in periods)
     return WholeCount(len(found.joined), len(found.ordered), len(found.matched), counted, examples)

@@ -64,12 +64,12 @@ def _matching(found: Explanation) -> str:
     if whole.counted is None or whole.counted == whole.matched:
         return said
     if whole.counted:
-        return f"{said}, {whole.counted:,} of them since it was registered"
+        return f"{said}, {whole.counted:,} of them while it was registered and active"
     if found.status != "active":
         return f"{said}, but it is {found.status}: resume it to see those to come"
     return (
-        f"{said}, but they began to arrive before it was registered: subscribe with --backfill to"
-        " have those too"
+        f"{said}, but they began to arrive before it was registered, or resumed: subscribe with"
+        " --backfill to have those too"
     )
 
 

@@ -49,3 +49,33 @@ def test_attributes_come_in_their_order_however_many(count: int) -> None:
         node = n << ELEMENT_BITS
         assert text_at(element, node) == f"<{n - 1}\u00e9"
         assert attribute_name(element, node) == name.removeprefix("p:")
+
+
+@pytest.mark.parametrize(
+    ("xml", "reason"),
+    [
+        (b"<a>" * 257 + b"</a>" * 257, "Excessive depth in document: 256, line 1"),
+        (b"<a>" + b"x" * 10_500_000 + b"</a>", "Text node too long, line 1"),
+        (b"<a b='" + b"x" * 10_500_000 + b"'/>", "Buffer size limit exceeded, line 1"),
+        (b"<" + b"a" * 60_000 + b"/>", "Name too long: NCName, line 1"),
+        (b"<a><!--" + b"x" * 10_500_000 + b"--></a>", "Comment too big found, line 1"),
+    ],
+    ids=["depth", "text", "attribute", "name", "comment"],
+)
+def test_a_document_that_is_larger_than_the_parser_takes_is_not_said_to_be_ill_formed(
+    xml: bytes, reason: str
+) -> None:
+    with pytest.raises(DocumentError) as told:
+        parse_document(xml)
+    assert str(told.value).startswith("larger than XML is parsed here: ")
+    assert reason in str(told.value)
+    assert "elements may be 256 deep" in str(told.value)
+
+
+def test_the_reason_of_an_ill_formed_document_is_one_line_without_advice_to_programs() -> None:
+    with pytest.raises(DocumentError, match="out of allowed range, line 1, column 4$"):
+        parse_document(b"<a>\0</a>")
+    laughs = b"".join(b"<!ENTITY a%d '%s'>" % (n, b"&a%d;" % (n - 1) * 10) for n in range(1, 9))
+    with pytest.raises(DocumentError, match="amplification factor exceeded, line 1"):
+        parse_document(b"<!DOCTYPE a [<!ENTITY a0 'ha'>" + laughs + b"]><a>&a8;</a>")
+    parse_document(b"<a>" * 256 + b"</a>" * 256)

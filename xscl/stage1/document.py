@@ -9,6 +9,7 @@ finds its node again when a match is published.
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import Any
 
@@ -60,6 +61,14 @@ _MANY_ATTRIBUTES = 64
 60,000 took it ten seconds."""
 
 
+_ADVICE = re.compile(r", (?:try|use) XML_PARSE_HUGE(?: option)?|, see xml\w+\.")
+"""What libxml2 advises to programs."""
+_TOO_LARGE = re.compile("too long|too big|Excessive depth|Buffer size limit")
+_LIMITS = (
+    "elements may be 256 deep, a name 50,000 characters long, and a text, a comment and what stands"
+    " in one tag 10 MB"
+)
+
 _PACKED = {
     b"\x1f\x8b": "gzip",
     b"PK\x03\x04": "zip",
@@ -79,7 +88,10 @@ def parse_document(xml: bytes) -> etree._Element:
         for begin, name in _PACKED.items():
             if xml.startswith(begin):
                 raise DocumentError(f"not XML, but packed by {name}: unpack it first") from None
-        raise DocumentError(f"not well-formed XML: {error.msg}") from None
+        reason = _ADVICE.sub("", " ".join(error.msg.split()).replace(" ,", ","))
+        if _TOO_LARGE.search(reason):
+            raise DocumentError(f"larger than XML is parsed here: {reason}; {_LIMITS}") from None
+        raise DocumentError(f"not well-formed XML: {reason}") from None
     except ValueError as error:
         raise DocumentError(f"not XML: {error}") from None
 
