@@ -63,7 +63,11 @@ class AcceptedReply(Reply):
         description="how many of them add nothing, since documents of their ids are known already",
         examples=[0],
     )
-    first: int = Field(description="number of the first in the log", examples=[17])
+    first: int = Field(
+        description="number of the first in the log, in which those that are known already have"
+        " numbers too",
+        examples=[17],
+    )
     last: int = Field(description="number of the last", examples=[18])
     ids: list[str] = Field(description="the ids of the documents, as given or as made")
 
@@ -71,7 +75,7 @@ class AcceptedReply(Reply):
 class GapReply(Reply):
     """Documents that a subscription has not seen."""
 
-    first_doc: int = Field(description="number of the first document")
+    first_doc: int = Field(description="number of the first document, among those that were taken")
     to_doc: int | None = Field(description="number of the one after the last; null: still open")
     since: Time | None = Field(validation_alias="from_time", description="when it began")
     until: Time | None = Field(
@@ -109,7 +113,10 @@ class SubscriptionReply(Reply):
     id: str = Field(examples=["pair"])
     status: Literal["active", "paused", "suspended"]
     text: str = Field(description="the query in its canonical form")
-    first_doc: int = Field(description="number of the first document that counts for it")
+    first_doc: int = Field(
+        description="number of the first document that counts for it, among those that were taken:"
+        " what was known already or is a dead letter has none, while it has one in the log"
+    )
     since: Time | None = Field(description="when it was registered")
     reason: str | None = Field(description="why it is paused or suspended")
     gaps: list[GapReply] = Field(description="what it has not seen")
@@ -165,7 +172,9 @@ class ChangedReply(Reply):
     unknown: list[str] = Field(description="which of the ids nobody has")
     left: int = Field(description="how many ids of the prefix come behind the last", examples=[0])
     last: str | None = Field(description="the last id: `after` of the next request")
-    first_doc: int = Field(description="number of the first document for which it holds")
+    first_doc: int = Field(
+        description="number of the first document for which it holds, among those that were taken"
+    )
 
 
 class DocumentReply(Reply):
