@@ -113,3 +113,12 @@ def test_what_run_says_at_its_end_asks_about_the_same_documents(tmp_path: Path) 
     assert asks == " ".join(map(str, ("why", path, *options)))
     asked = run(*asks.split())
     assert "1 pair has k = l but is too far apart" in asked.stdout, asked.stdout
+
+
+def test_what_is_wrong_in_a_file_is_told_with_its_name(tmp_path: Path) -> None:
+    asked = run("why", queries(tmp_path, "hello\n"), "--state", tmp_path / "none")
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert f"{tmp_path / 'q.xscl'}:1:6" in asked.stderr
+    explained = run("explain", queries(tmp_path, ""))
+    assert explained.returncode == 2
+    assert explained.stderr == "broker: the query files hold no query\n"

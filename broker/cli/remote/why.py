@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 import click
 
+import xscl
 from broker.cli.asking import of_documents, of_state
 from broker.cli.places import XmlOptions, check_xpath, split_option, stream_option
-from broker.cli.query_files import STDIN, read_queries, text_of
+from broker.cli.query_files import STDIN, text_of
 from broker.cli.remote.answers import object_of, objects_of
 from broker.cli.remote.client import Service, Unreachable, part
 from broker.cli.remote.finding import NoService, Patience
@@ -154,11 +155,15 @@ def why(
     is_text = path == STDIN or path.is_file()
     if documents and not is_text:
         raise click.UsageError(f"with --documents QUERY is a file of queries, and {query} is none")
-    text = text_of(path) if is_text else ""
+    text, files = "", []
+    if is_text:  # checked here too, where its name is known
+        text = text_of(path)
+        files = [xscl.parse(text, "<stdin>" if path == STDIN else query)]
+        xscl.check(files)
     source: AbstractContextManager[Asked]
     if documents:
         xml = XmlOptions(stream, timestamp, split)
-        source = of_documents(read_queries([path]), documents, xml, lateness)
+        source = of_documents(files, documents, xml, lateness)
     else:
         source = asked_of(url, state, token_file)
     with source as asked:
