@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from broker.backfill import Backfilled
     from broker.broker import Broker
-    from broker.errors import ArgumentError, BrokerError, ClosedError
+    from broker.errors import ArgumentError, BrokerError, ClosedError, NotStored
     from broker.model import Budgets, DeadLetter, Document, DocumentRef, Limit, Match, Waiting
     from broker.state.store import StateError
     from xscl.errors import XsclError
@@ -67,6 +67,7 @@ _HOMES = {
     "DocumentRef": "broker.model",
     "Limit": "broker.model",
     "Match": "broker.model",
+    "NotStored": "broker.errors",
     "StateError": "broker.state.store",
     "Waiting": "broker.model",
     "XsclError": "xscl.errors",
@@ -92,6 +93,7 @@ __all__ = [
     "DocumentRef",
     "Limit",
     "Match",
+    "NotStored",
     "StateError",
     "Waiting",
     "XsclError",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from broker.backfill import rehearsed
 from broker.engine import Engine
+from broker.errors import NotStored
 from broker.join.work import Work
 from broker.query.prepared import compile_query, compile_text
 from broker.registered import Registered
@@ -31,10 +32,6 @@ from xscl.check.program import ResolvedQuery
 from xscl.normal.normalize import nested_query
 
 Told = Why | Explanation
-
-
-class NotStored(LookupError):
-    """A document that somebody asked about is not stored; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)

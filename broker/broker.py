@@ -81,6 +81,8 @@ class Broker:
             raise ArgumentError(f'revisions are "replace" or "flow", not {revisions!r}')
         if planner not in METHODS:
             raise ArgumentError(f"a planner is one of {', '.join(METHODS)}, not {planner!r}")
+        if "\0" in str(state):
+            raise ArgumentError(f"no directory can be called {str(state)!r}")
         most = None if planning is None else duration_microseconds(planning) / 1e6
         store = Store(state)
         try:
@@ -223,7 +225,10 @@ class Broker:
         return arrivals(self.engine.matcher, _rows(documents, now))
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
-        """With a state directory: matches not yet acknowledged, oldest first."""
+        """With a state directory: matches not yet acknowledged, oldest first. Raises
+        `ArgumentError` for a negative limit."""
+        if limit < 0:
+            raise ArgumentError(f"a limit is no negative number, such as {limit}")
         return each_match(self.engine.undelivered(limit))[:limit]
 
     def acknowledge(self, matches: Iterable[Match | str]) -> None:
@@ -286,6 +291,8 @@ def _documents(documents: Iterable[Document]) -> Iterator[Document]:
             and type(document.stream) is str
             and document.stream
             and type(document.xml) in (str, bytes)
+            and document.id.isascii()
+            and document.stream.isascii()
             and document.source is None
             and document.seq is None
         ):
@@ -307,6 +314,10 @@ def _complain(document: object) -> None:
         raise ArgumentError(f"{own} flows through no stream")
     if not all(isinstance(stream, str) for stream in document.streams):
         raise ArgumentError(f"{own}: its stream is a name or a tuple of names")
+    try:
+        "".join((document.id, *document.streams, document.source or "")).encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{own}: half of a surrogate pair is in its names") from None
 
 
 _KINDS = (

@@ -13,3 +13,7 @@ class ArgumentError(BrokerError, ValueError):
 
 class ClosedError(BrokerError, RuntimeError):
     """The broker was closed."""
+
+
+class NotStored(BrokerError, LookupError):
+    """A document that somebody asked about is not stored; the message names it."""

@@ -95,7 +95,7 @@ MAY_IMPORT = {
         "broker.planner",
         *("broker.results", "broker.subscriptions", "broker.join"),
         *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
-        *("broker.shared_match", "broker.stopwatch", "broker.statistics", "feeds"),
+        *("broker.shared_match", "broker.stopwatch", "broker.statistics", "broker.errors", "feeds"),
         "broker.registered",
     ),
     "broker.why": (
@@ -105,7 +105,7 @@ MAY_IMPORT = {
     ),
     "broker.asking": (
         *("broker.why", "broker.backfill", "broker.engine", "broker.standing", "broker.query"),
-        *("broker.state", "broker.registered", "broker.join", "xscl"),
+        *("broker.state", "broker.registered", "broker.join", "broker.errors", "xscl"),
     ),
     "broker.figures": ("broker.engine", "broker.model"),
     "broker.backfill": (
@@ -168,7 +168,7 @@ MAY_IMPORT = {
         ),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
+        *("broker.asking", "broker.why", "broker.statistics", "broker.documents", "broker.errors"),
         *("broker.suggest", "broker.price", "broker.join"),
         "broker.registered",
     ),
@@ -190,7 +190,7 @@ MAY_IMPORT = {
     "broker.cli": (
         *("broker.service.api", "broker.service", "broker.broker"),
         *("broker.spark", "broker.local", "broker.sources", "broker.delivery"),
-        *("broker.documents", "broker.query", "broker.settings"),
+        *("broker.documents", "broker.query", "broker.settings", "broker.errors"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.runs", "broker.advice", "broker.price"),
         *("broker.asking", "broker.why", "broker.cluster", "broker.engine"),

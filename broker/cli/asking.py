@@ -62,7 +62,7 @@ class LocalAsking:
         return [reply_of(each).model_dump() for each in told]
 
     def between(self, query: str, is_text: bool, ids: Sequence[str]) -> list[dict[str, Any]]:
-        from broker.asking import NotStored
+        from broker.errors import NotStored
         from broker.service.api.replies_why import GivenReply
 
         queries = xscl.check([xscl.parse(query)]).queries if is_text else [query]

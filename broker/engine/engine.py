@@ -17,6 +17,7 @@ from broker.engine.passing import Passing
 from broker.engine.retention import Retained
 from broker.engine.search import Search
 from broker.engine.transactions import prepare, searching
+from broker.errors import ArgumentError
 from broker.model import UNBOUNDED, DeadLetter, Limit, Waiting
 from broker.query.prepared import Compiled
 from broker.registered import Registered, Status, Subscribed, Suspension
@@ -225,7 +226,7 @@ class Engine(Parts):
         self.ready()
         self.registry.known_or_fail(id)
         if id not in self.catalog.subscriptions:
-            raise ValueError(f"{id} is not active, and takes no documents")
+            raise ArgumentError(f"{id} is not active, and takes no documents")
         prepare(self)
         with self.store.transaction():
             self.standings.begin(self.newest())

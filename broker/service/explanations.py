@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import xscl
-from broker.asking import Asking, NotStored, Told
+from broker.asking import Asking, Told
+from broker.errors import NotStored
 from broker.join.work import Work
 from broker.service.access.scopes import SERVICE, Identity
 from broker.service.core.core import Core

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from broker import (
     Document,
     Limit,
     Match,
+    NotStored,
     StateError,
 )
 from broker.engine import Engine
@@ -215,3 +217,23 @@ def test_a_broker_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.M
             "SELECT count(*) FROM (SELECT DISTINCT i || 'x' || i FROM range(2_000_000) t(i))"
         )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ask", "kind", "reason"),
+    [
+        (lambda b: b.process([Document("\ud800", xml="<a/>")]), ArgumentError, "surrogate"),
+        (lambda b: b.process([Document("a", "\udfff", xml="<a/>")]), ArgumentError, "surrogate"),
+        (lambda b: b.undelivered(-1), ArgumentError, "negative number, such as -1"),
+        (lambda b: Broker("a\0b"), ArgumentError, "no directory can be called"),
+        (lambda b: b.why_between("q", ["zzz"]), NotStored, "no stored document is called zzz"),
+    ],
+)
+def test_what_is_asked_wrongly_is_an_error_of_the_broker(
+    ask: Callable[[Broker], object], kind: type[BrokerError], reason: str
+) -> None:
+    with Broker() as broker:
+        broker.subscribe("q: S//a FOLLOWED BY {1 h} S//b")
+        with pytest.raises(kind, match=reason):
+            ask(broker)
+        assert not broker.process([Document("\u00e9", "Stra\u00dfe", xml="<a/>")])
