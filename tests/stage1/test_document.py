@@ -79,3 +79,23 @@ def test_the_reason_of_an_ill_formed_document_is_one_line_without_advice_to_prog
     with pytest.raises(DocumentError, match="amplification factor exceeded, line 1"):
         parse_document(b"<!DOCTYPE a [<!ENTITY a0 'ha'>" + laughs + b"]><a>&a8;</a>")
     parse_document(b"<a>" * 256 + b"</a>" * 256)
+
+
+def declared(count: int, begin: int = 0) -> str:
+    return " ".join(f"xmlns:p{n}='urn:{n}'" for n in range(begin, begin + count))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-7", "iso-8859-1"])
+def test_namespaces_around_an_element_are_bounded(encoding: str) -> None:
+    def parse(xml: str) -> None:
+        parse_document(f"<?xml version='1.0' encoding='{encoding}'?>{xml}".encode(encoding))
+
+    most = f"<a {declared(600)}><b {declared(400, 600)}><c/></b></a>"
+    parse(most)
+    parse("<a>" + f"<b {declared(600)}/>" * 9 + "</a>")
+    for wrong in (
+        f"<a {declared(1_001)}/>",
+        most.replace("<c/>", "<c><d xmlns:more='urn:m'/></c>"),
+    ):
+        with pytest.raises(DocumentError, match="more than 1,000 namespaces are declared around"):
+            parse(wrong)

@@ -61,6 +61,10 @@ _MANY_ATTRIBUTES = 64
 60,000 took it ten seconds."""
 
 
+_MOST_NAMESPACES = 1_000
+_LIKE_ASCII = frozenset([None, "UTF-8", "ISO-8859-1", "US-ASCII", "windows-1252"])
+"""Encodings in which `xmlns` is these bytes."""
+
 _ADVICE = re.compile(r", (?:try|use) XML_PARSE_HUGE(?: option)?|, see xml\w+\.")
 """What libxml2 advises to programs."""
 _TOO_LARGE = re.compile("too long|too big|Excessive depth|Buffer size limit")
@@ -83,7 +87,7 @@ def parse_document(xml: bytes) -> etree._Element:
     """The root element. Raises `DocumentError` unless the bytes are a well-formed, self-contained
     document."""
     try:
-        return etree.fromstring(xml, _PARSER)
+        root = etree.fromstring(xml, _PARSER)
     except etree.XMLSyntaxError as error:
         for begin, name in _PACKED.items():
             if xml.startswith(begin):
@@ -94,6 +98,25 @@ def parse_document(xml: bytes) -> etree._Element:
         raise DocumentError(f"not well-formed XML: {reason}") from None
     except ValueError as error:
         raise DocumentError(f"not XML: {error}") from None
+    if len(xml) > _MOST_NAMESPACES * len(b" xmlns:a=''"):
+        _check_namespaces(root, xml)
+    return root
+
+
+def _check_namespaces(root: etree._Element, xml: bytes) -> None:
+    """Raise `DocumentError` where so many namespaces are declared around an element that to copy
+    it would take long, which is quadratic."""
+    written_in_ascii = root.getroottree().docinfo.encoding in _LIKE_ASCII
+    if written_in_ascii and xml.count(b"xmlns") <= _MOST_NAMESPACES:
+        return
+    declared = 0
+    for event, _ in etree.iterwalk(root, events=("start-ns", "end-ns")):
+        declared += 1 if event == "start-ns" else -1
+        if declared > _MOST_NAMESPACES:
+            raise DocumentError(
+                f"larger than XML is parsed here: more than {_MOST_NAMESPACES:,} namespaces are"
+                " declared around an element"
+            )
 
 
 def encode_text(text: str) -> bytes:
