@@ -25,6 +25,9 @@ _EMPTY = re.compile(r"/\s*>")
 # Undeclared entities are read as HTML's.
 _AMPERSAND = re.compile(r"&(?:(#\d+|#x[0-9A-Fa-f]+|lt|gt|amp|quot|apos);|([A-Za-z][A-Za-z0-9]*;)?)")
 
+_READ = ("title", "text", "xmlurl")
+"""The attributes of an outline that are read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
@@ -59,7 +62,9 @@ def read_opml(data: bytes, base: str = "") -> list[Subscription]:
         element, folder = waiting.pop()
         inside = folder
         if _is(element, "outline"):
-            values = {_local(name): value for name, value in element.attrib.items()}
+            # Not all values: lxml looks for each from the first attribute on.
+            names = {_local(name): name for name in element.attrib}
+            values = {name: element.get(names[name]) for name in _READ if name in names}
             title = one_line(str(values.get("title") or values.get("text") or ""))
             url = one_line(str(values.get("xmlurl") or ""))
             if url:
