@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,20 @@ def _used(state: Path, title: str) -> None:
         service.done("publish", "S", "-", stdin=BOOK.replace(">a<", f">{title}<"))
         service.matched("q", 1)
         assert service.signal(signal.SIGTERM) == 0
+
+
+def damaged_match(folder: Path) -> str:
+    """Read on behind a match that cannot be read, as the page says."""
+    state = folder / "state"
+    _used(state, "a")
+    with closing(sqlite3.connect(state / "mailbox.sqlite")) as db, db:
+        db.execute("UPDATE match SET docs = x'00'")
+    with serving(state) as service:
+        output = service.broker("matches", "q", "--after", "0").stderr
+        service.done("publish", "S", "-", stdin=BOOK.replace(">a<", ">b<"))
+        service.until("/v1/status", lambda told: told["deliveries"]["last"] == 2)
+        assert ">b<" in service.done("matches", "q", "--after", "1", "--format", "xml")
+    return output
 
 
 def missing_engine(folder: Path) -> str:
@@ -242,6 +257,7 @@ SITUATIONS: dict[str, Callable[[Path], str]] = {
     "the state is damaged": damaged_state,
     "spool.sqlite: file is not a database": damaged_spool,
     "mailbox.sqlite: file is not a database": damaged_mailbox,
+    "of the mailbox is damaged": damaged_match,
     "free on the disk": disk_full,
     "the service is stopping": stopping,
     "not empty; a backup needs a directory of its own": backup_into_what_is_there,

@@ -34,7 +34,7 @@ def test_a_paused_subscription_has_an_exact_gap(tmp_path: Path) -> None:
         assert broker.process([item(3), item(4)]) == []
     with Broker(tmp_path) as broker:
         one = broker.engine.registered_one("pair")
-        assert (one.status, one.reason, one.counts_from) == ("paused", "holidays", None)
+        assert (one.status, one.reason, one.periods) == ("paused", "holidays", [(1, 3)])
         assert one.gaps == (Gap("paused", "holidays", 3, NOON, None, None),)
         assert list(broker.subscriptions) == ["pair"]
         assert broker.process([item(5)]) == []
@@ -44,7 +44,8 @@ def test_a_paused_subscription_has_an_exact_gap(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         assert pairs(broker.process([item(7)])) == {("6", "7")}
         one = broker.engine.registered_one("pair")
-        assert (one.status, one.reason, one.first_doc, one.counts_from) == ("active", None, 1, 6)
+        assert (one.status, one.reason, one.first_doc) == ("active", None, 1)
+        assert one.periods == [(1, 3), (6, None)]
         assert one.gaps == (Gap("paused", "holidays", 3, NOON, 6, NOON + 1),)
 
 
