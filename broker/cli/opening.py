@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import xscl
 from broker import advice
 from broker.cli.progress import Work
-from broker.cli.query_files import MANY, check_queries
-from broker.cli.shared import Failed, Wrong, console, plural, suspended
+from broker.cli.query_files import MANY, check_queries, require_queries
+from broker.cli.shared import Failed, console, plural, suspended
 from broker.cli.signals import if_stopped
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def open_broker(
     program = check_queries(files)
     for warning in advice.warnings(program):
         console.print(warning.render())
-    if not program.queries:
-        raise Wrong("the query files hold no query")
+    require_queries(program.queries)
     try:
         if sharding is not None and sharding.count:
             store = Store(state)

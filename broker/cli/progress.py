@@ -53,7 +53,7 @@ class Work:
         self._every = every
         self._total = total
         self._count = 0
-        self._parts = parts
+        self.parts = parts
         self._note = note
         self._quiet = quiet()
         self._live = interactive() and not self._quiet
@@ -113,7 +113,7 @@ class Work:
 
     def _described(self) -> str:
         counted = plural(self._count, self._noun, self._many)
-        if self._total is not None and not self._parts:
+        if self._total is not None and not self.parts:
             counted = f"{self._count:,} of {plural(self._total, self._noun, self._many)}"
         return f"{counted}, {self._note}" if self._note else counted
 
@@ -167,7 +167,6 @@ class Counted:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._count = self._part = self._at = 0
-        self._parts = False
 
     def one(self) -> None:
         """Count one."""
@@ -177,13 +176,12 @@ class Counted:
 
     def upto(self, at: int) -> None:
         """Count one, with which so much of the total is done."""
-        self._parts = True
         self._part, self._at = self._part + at - self._at, at
         self.one()
 
     def done(self) -> None:
         """Show what has been counted."""
-        self._work.advance(self._count, part=self._part if self._parts else None)
+        self._work.advance(self._count, part=self._part if self._work.parts else None)
         self._count = self._part = 0
 
 

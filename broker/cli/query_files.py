@@ -16,7 +16,7 @@ import click
 
 import xscl
 from broker.cli.progress import Counted, Work
-from broker.cli.shared import Failed, console
+from broker.cli.shared import Failed, Wrong, console
 from xscl.errors import Source, Span
 
 MANY = 1_000
@@ -52,11 +52,8 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     files: list[xscl.ast.File] = []
     problems: list[xscl.Diagnostic] = []
     for path in paths:
-        name = _NAME if path == STDIN else str(path)
         try:
-            files.append(_parse(_decode(_read(path), name), name))
-        except OSError as error:
-            raise Failed(f"{name}: {error.strerror}") from None
+            files.append(read_text(path)[1])
         except xscl.XsclError as error:
             problems += error.diagnostics
     if problems:
@@ -64,13 +61,14 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     return files
 
 
-def text_of(path: Path) -> str:
-    """The text of a query file."""
+def read_text(path: Path) -> tuple[str, xscl.ast.File]:
+    """The text of a query file, and its queries. Raises XsclError."""
     name = _NAME if path == STDIN else str(path)
     try:
-        return _decode(_read(path), name)
+        text = _decode(_read(path), name)
     except OSError as error:
         raise Failed(f"{name}: {error.strerror}") from None
+    return text, _parse(text, name)
 
 
 def _parse(text: str, name: str) -> xscl.ast.File:
@@ -81,6 +79,12 @@ def _parse(text: str, name: str) -> xscl.ast.File:
         file = xscl.parse(text, name, lambda statement: counted.upto(statement.span.end))
         counted.done()
     return file
+
+
+def require_queries(queries: Sequence[xscl.ResolvedQuery]) -> None:
+    """Raises Wrong where there is none in the files."""
+    if not queries:
+        raise Wrong("the query files hold no query")
 
 
 def check_queries(files: Sequence[xscl.ast.File]) -> xscl.Program:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.cli.places import Place, XmlOptions
 from broker.cli.progress import stage
 from broker.cli.sharding import Sharding
-from broker.cli.shared import Failed, console, plural
+from broker.cli.shared import Failed, console, listed, plural
 from broker.runs import PipelineError, Run
 from broker.spark.gateway import JavaError
 from broker.spark.pipeline import run_pipeline
@@ -23,9 +23,6 @@ from feeds.source import FeedSpool
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.spark.session import Session
-
-_NAMED = 5
-"""How many empty files are named."""
 
 
 @contextmanager
@@ -86,9 +83,11 @@ def _source(session: Session, place: Place, xml: XmlOptions) -> Source:
 def _tell_of_empty(path: Path) -> None:
     """Name the files of which Spark reads nothing, where others would be kept aside."""
     files = path.rglob("*.xml") if path.is_dir() else [path]
-    with suppress(OSError):  # one that has gone meanwhile, or may not be looked at
-        empty = sorted(str(file) for file in files if file.stat().st_size == 0)
-        if empty:
-            more = f" and {len(empty) - _NAMED:,} more" if len(empty) > _NAMED else ""
-            named = ", ".join(empty[:_NAMED])
-            console.print(f"Spark passes over {plural(len(empty), 'empty file')}: {named}{more}")
+    empty: list[str] = []
+    for file in files:
+        with suppress(OSError):  # one that has gone meanwhile, or may not be looked at
+            if file.stat().st_size == 0:
+                empty.append(str(file))
+    if empty:
+        passed = plural(len(empty), "empty file")
+        console.print(f"Spark passes over {passed}: {listed(sorted(empty))}")

@@ -97,6 +97,15 @@ def for_each(names: Iterable[str], do: Callable[[str], object]) -> None:
         raise failed
 
 
+_LISTED = 5
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
+
+
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """A number with its noun: 1 feed, 1,200 feeds."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"

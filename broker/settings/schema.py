@@ -12,12 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -25,9 +20,7 @@ from broker.model import Budgets
 from broker.planner import DEFAULT, SECONDS, Method
 from broker.settings.kinds import AnyDuration, Count, Duration, Keep, Port, Secret, Size
 from broker.settings.sources import Layers, SettingsError, read_layers
-from broker.text.units import (
-    FOREVER,
-)
+from broker.text.units import FOREVER
 from xscl.syntax.durations import UNITS
 
 __all__ = ["Settings", "SettingsError"]

@@ -58,7 +58,7 @@ def path_warnings(
     for each in program.queries:
         walk = _Walk(published, makes, documents, look)
         walk.query(each.query)
-        warnings += walk.warnings
+        warnings += walk.warnings.values()
     return warnings
 
 
@@ -77,9 +77,8 @@ class _Walk:
         self.documents = documents
         self.look = look
         self.variables: dict[str, Nodes] = {}
-        self.warnings: list[Diagnostic] = []
-        self._said: set[str] = set()
-        """Messages; of very many paths that lead nowhere each is told once."""
+        self.warnings: dict[str, Diagnostic] = {}
+        """By message: of very many paths that lead nowhere each is told once."""
 
     def query(self, query: ast.Query) -> None:
         for pattern in _patterns(query.pattern):
@@ -113,9 +112,8 @@ class _Walk:
                 self.warn(message, first.span, documents.instead[name])
 
     def warn(self, message: str, span: Span, hint: str | None) -> None:
-        if message not in self._said:
-            self._said.add(message)
-            self.warnings.append(Diagnostic("unknown-path", message, span, hint, "warning"))
+        told = Diagnostic("unknown-path", message, span, hint, "warning")
+        self.warnings.setdefault(message, told)
 
     # -- paths ---------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ def contradiction(parts: Iterable[ast.Expr]) -> tuple[str, Span, str | None] | N
 
 def contradicting_filters(filters: Sequence[ast.Expr]) -> tuple[str, Span, str | None] | None:
     """The same for parts of several filters of a step, if none of these contradicts itself."""
-    if any(isinstance(each, ast.And) and contradiction(each.parts) for each in filters):
+    found = contradiction(of_filters(filters))
+    if found and any(isinstance(each, ast.And) and contradiction(each.parts) for each in filters):
         return None
-    return contradiction(of_filters(filters))
+    return found

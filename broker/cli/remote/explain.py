@@ -9,11 +9,10 @@ import click
 
 import xscl
 from broker.broker import Broker
-from broker.cli.query_files import query_files, read_queries
+from broker.cli.query_files import query_files, read_queries, require_queries
 from broker.cli.remote.drawing import pattern_picture
 from broker.cli.remote.options import service_options
 from broker.cli.remote.why import asked_of, lines
-from broker.cli.shared import Wrong
 from broker.cluster.explaining import shards_stage
 from broker.explain import STAGES, ast_stage, with_prefixes
 from broker.explain_pattern import pattern_stage
@@ -74,8 +73,7 @@ def explain(
     files = read_queries(queries)
     program = xscl.check(files)
     ids = [query.id for query in program.queries]
-    if not ids:
-        raise Wrong("the query files hold no query")
+    require_queries(program.queries)
     if only is not None and only not in ids:
         raise click.BadParameter(f"there is no query {only}; there are {', '.join(ids)}")
     chosen = [query for query in program.queries if only is None or query.id == only]

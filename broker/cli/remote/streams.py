@@ -7,13 +7,10 @@ from typing import Any
 import click
 
 from broker.cli.remote.known_streams import KnownStreams, with_streams
-from broker.cli.shared import Failed, console, plural
+from broker.cli.shared import Failed, console, listed, plural
 from broker.cli.tables import csv_table, echo_json, format_option, moment, table
 from broker.text.printable import visible, visible_lines
 from xscl.syntax.nearest import did_you_mean
-
-_NAMED = 5
-"""Documents that are named, of those with which one is joined."""
 
 
 @click.command()
@@ -166,11 +163,7 @@ def suggest(
 def _why(each: dict[str, Any]) -> str:
     sides = [f"{side['stream']} {side['path']}" for side in (each["left"], each["right"])]
     if each["partners"]:
-        partners = each["partners"]
-        more = f" and {len(partners) - _NAMED:,} more" if len(partners) > _NAMED else ""
-        return visible(
-            f"{sides[0]} = {sides[1]}: joins it with {', '.join(partners[:_NAMED])}{more}"
-        )
+        return visible(f"{sides[0]} = {sides[1]}: joins it with {listed(each['partners'])}")
     matches = plural(each["matches"], "match", "matches")
     return visible(
         f"{sides[0]} = {sides[1]}: {plural(each['values'], 'value')} in common, {matches} with"

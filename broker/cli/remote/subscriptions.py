@@ -13,11 +13,11 @@ import click
 import xscl
 from broker import advice
 from broker.cli.progress import Work, quiet_option
-from broker.cli.query_files import QUERY_PATH, check_queries, read_queries
+from broker.cli.query_files import QUERY_PATH, check_queries, read_queries, require_queries
 from broker.cli.remote.answers import object_of, objects_of
 from broker.cli.remote.client import Service
 from broker.cli.remote.options import with_service
-from broker.cli.shared import DURATION, Wrong, console, plural
+from broker.cli.shared import DURATION, console, plural
 from broker.cli.tables import echo_json
 from broker.text.units import format_duration, parse_duration
 
@@ -68,8 +68,7 @@ def _check(ctx: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
     for warning in said:
         console.print(warning.render())
     ctx.meta[_SAID] = {(each.span.line, each.span.column) for each in said}
-    if not program.queries:
-        raise Wrong("the query files hold no query")
+    require_queries(program.queries)
     return files
 
 

@@ -12,7 +12,7 @@ import click
 import xscl
 from broker.cli.asking import of_documents, of_state
 from broker.cli.places import XmlOptions, check_xpath, split_option, stream_option
-from broker.cli.query_files import STDIN, text_of
+from broker.cli.query_files import STDIN, read_text
 from broker.cli.remote.answers import object_of, objects_of
 from broker.cli.remote.client import Service, Unreachable, part
 from broker.cli.remote.finding import NoService, Patience
@@ -157,8 +157,8 @@ def why(
         raise click.UsageError(f"with --documents QUERY is a file of queries, and {query} is none")
     text, files = "", []
     if is_text:  # checked here too, where its name is known
-        text = text_of(path)
-        files = [xscl.parse(text, "<stdin>" if path == STDIN else query)]
+        text, file = read_text(path)
+        files = [file]
         xscl.check(files)
     source: AbstractContextManager[Asked]
     if documents:

@@ -239,10 +239,9 @@ async def handle(request: Request, error: Exception) -> Response:
             return response(of_validation(error, request))
         case XsclError() | errors.ServiceError():
             return response(of_service(error))
-    if isinstance(error, DamagedMatch):
-        _log.error("api.damaged", method=request.method, reason=str(error))
-        return response(of_service(errors.DiskFailed(str(error))))
     _log.error("api.failed", method=request.method, exc_info=error)
+    if isinstance(error, DamagedMatch):
+        return response(of_service(errors.DiskFailed(str(error))))
     if isinstance(error, errors.STORAGE):
         failed = errors.DiskFailed(
             "a file of the state failed, the log of the service tells more; what was asked for may"
