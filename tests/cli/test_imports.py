@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from broker.cli.commands import cli
 
 HEAVY = frozenset(
     [
@@ -45,7 +48,8 @@ def query(tmp_path: Path) -> str:
     path = tmp_path / "tides.xscl"
     path.write_text(
         "tides: S//item->a[./title = 'Tide'][./link->l]"
-        " FOLLOWED BY {l = m, 1 day} S//item->b[./link->m];\n",
+        " FOLLOWED BY {l = m, 1 day} S//item->b[./link->m];\n"
+        "turn: S//item->a[./title = 'Ebb'] FOLLOWED BY NOT S//item->b[./title = 'Flood'] WITHIN 1 day;\n",
         encoding="utf-8",
     )
     return str(path)
@@ -54,6 +58,7 @@ def query(tmp_path: Path) -> str:
 def test_queries_are_checked_and_formatted_without_heavy_libraries(
     tmp_path: Path, query: str
 ) -> None:
+    assert CliRunner().invoke(cli, ["check", query]).exit_code == 0
     assert not imported(tmp_path, "check", query) & HEAVY
     assert not imported(tmp_path, "fmt", query) & HEAVY
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from broker.pattern.in_order import noted, shared, takers
+from broker.pattern.in_order import matchers, noted, takers
 from broker.pattern.in_order.ahead import Ahead
 from broker.pattern.in_order.channels import Channel
 from broker.pattern.in_order.spending import Spending
@@ -119,7 +119,7 @@ def test_what_comes_late_changes_no_match(
     in_order.sort(key=lambda each: (each[2].end, each[2].doc))
     with monkeypatch.context() as patch:
         patch.setattr(noted, "_MANY", 10**9)
-        patch.setattr(shared, "rising_of", lambda *_: None)
+        patch.setattr(matchers, "rising_of", lambda *_: None)
         # What is decided when it starts waits for what ends before.
         one_by_one = matches(text, seed, in_order, 2 * _US, values)
     assert one_by_one or text == PREFIXES["four"]  # of which there are few

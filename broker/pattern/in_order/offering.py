@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.events import Event, Reader
+from broker.pattern.in_order.matchers import deferred_of
 from broker.pattern.in_order.noted import Noted
 from broker.pattern.in_order.shared import Shared
 from broker.pattern.in_order.takers import Numbers
@@ -26,7 +27,7 @@ class Offering:
         self._arrived: list[Offered] = []
         """Rows that it has not looked at."""
         self._arrival = 0
-        self._deferred = shared.deferred(budget)
+        self._deferred = deferred_of(shared, budget)
         self._noted = self._deferred if isinstance(self._deferred, Noted) else None
         self._readers = {reader.place: reader for reader in shared.readers.values()}
 

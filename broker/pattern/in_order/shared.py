@@ -1,33 +1,17 @@
-"""What all queries of a form share, and which matcher takes their rows."""
+"""What all queries of a form share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from broker.pattern.in_order.chain_forms import Following
-from broker.pattern.in_order.deferred import Deferred, is_by_value, last_place
+from broker.pattern.in_order.deferred import is_by_value, last_place
 from broker.pattern.in_order.events import Reader
-from broker.pattern.in_order.following import Follows
-from broker.pattern.in_order.forms import Form, Iterated, Lacking
+from broker.pattern.in_order.forms import Form, Lacking
 from broker.pattern.in_order.group_forms import Grouping
-from broker.pattern.in_order.grouping import Groups
-from broker.pattern.in_order.iterating import Iterates
-from broker.pattern.in_order.lacking import Lacks
 from broker.pattern.in_order.list_forms import Listed
-from broker.pattern.in_order.lists import Lists
-from broker.pattern.in_order.log import DEEP
-from broker.pattern.in_order.noted import Noted
-from broker.pattern.in_order.pairing import pairing_of
-from broker.pattern.in_order.rising import rising_of
 from broker.pattern.in_order.run_forms import Running
-from broker.pattern.in_order.running import Runs
-from broker.pattern.in_order.spending import Spending
 from broker.pattern.keeping import looks_at_several
 from broker.pattern.plan import Plan
 from broker.pattern.reading import named_in
-from broker.pattern.setting import UNCOUNTED
-
-Matcher = Follows | Groups | Iterates | Lacks | Lists | Runs
 
 
 class Shared:
@@ -57,44 +41,20 @@ class Shared:
                 self.readers[tap] = Reader(form, place, None)
 
     @property
-    def _last(self) -> int:
+    def last(self) -> int:
+        """The place of the block before which what comes may be noted, 0 if nothing may."""
         return last_place(self.form, self.plan.kept)
 
     @property
-    def _is_noted(self) -> bool:
-        return self._last > 0 and not self.at_once and not is_by_value(self.form)
+    def is_noted(self) -> bool:
+        """Whether that is noted in columns."""
+        return self.last > 0 and not self.at_once and not is_by_value(self.form)
 
     @property
     def has_prefixes(self) -> bool:
         """Whether what waits before the last block is made once for queries that take the same
         documents there."""
-        return self._is_noted and self._last > 1
-
-    def deferred(self, budget: int = UNCOUNTED) -> Deferred | Noted:
-        """What notes, for queries that may try so much, what comes before their last block."""
-        kept, readers = self.plan.kept, [*self.readers.values()]
-        if self._is_noted:
-            pairing = pairing_of(self.form, readers) if budget > DEEP else None
-            pulls = isinstance(self.form, Following)
-            rising = rising_of(self.form, readers)
-            return Noted(self._last, kept, readers, pulls=pulls, pairing=pairing, rising=rising)
-        return Deferred(self.form, kept, readers)
-
-    def matcher(self, spending: Spending, since: Mapping[int, int]) -> Matcher:
-        """What matches queries, which know documents from these numbers on."""
-        match self.form:
-            case Following():
-                return Follows(self.form, spending, self.plan.kept, pulls=self.has_prefixes)
-            case Iterated():
-                return Iterates(self.form, spending)
-            case Lacking():
-                return Lacks(self.form, spending)
-            case Grouping():
-                return Groups(self.form, spending)
-            case Running():
-                return Runs(self.form, spending, since)
-            case Listed():
-                return Lists(self.form, spending)
+        return self.is_noted and self.last > 1
 
 
 def _sleeps(form: Form) -> bool:

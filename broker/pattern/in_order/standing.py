@@ -16,6 +16,7 @@ from broker.pattern.in_order.channels import Channel, Offered
 from broker.pattern.in_order.distinct import Found, distinct, undecided
 from broker.pattern.in_order.events import ALL, Candidate, Event
 from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.in_order.matchers import matcher_of
 from broker.pattern.in_order.offering import Offering
 from broker.pattern.in_order.prefixes import is_prefix
 from broker.pattern.in_order.shared import Shared
@@ -45,7 +46,7 @@ class Together(Offering):
         self._budget = budget
         self._spending = Spending(budget)
         self._since: dict[int, int] = {}
-        self._matcher = shared.matcher(self._spending, self._since)
+        self._matcher = matcher_of(shared, self._spending, self._since)
         super().__init__(shared, budget, self._matcher.owners(), self._matcher.over)
         self._future: Ahead[Offered] = Ahead()
         """Rows whose times are to come; others are noted."""
@@ -369,7 +370,7 @@ class Together(Offering):
         rest, lends = self._deferred.rest(owner), self._deferred.lends
         if not lends:
             self._matcher.take(rest, [])
-        trial = self.shared.matcher(spending, self._since)
+        trial = matcher_of(self.shared, spending, self._since)
         trial.borrow(self._matcher, owner)
         if lends:
             trial.take(rest, [])
