@@ -164,6 +164,8 @@ class Timing:
                 if not after:
                     found.append(whole.start + window)
                     continue
+                if at > place and isinstance(item, Group):
+                    continue  # it bounds nothing that the group may take
                 before = ends[min(at, place)] if place <= last else whole.end
                 if before is not None:
                     found.append(before + window)

@@ -31,7 +31,7 @@ class Delivery:
     streams: frozenset[str]
 
 
-COMPILER = 3
+COMPILER = 4
 """The version of the compiler. It is raised with every change of the passes' output, of how forms
 or definitions are written, or of `Blueprint`; shapes that a state holds from an older version are
 compiled again from the texts of the queries."""

@@ -163,7 +163,7 @@ def _tap(tap: Tap, resolved: ResolvedQuery) -> TapQuery:
     prefixes = sorted((p, u) for p, u in namespaces.items() if f"{p}:" in text)
     partition = [*map(repr, tap.partition)]
     read = [read for read, _ in paths]
-    apart = repr((sorted(namespaces.items()), read, partition, node))[1:]
+    apart = repr((sorted(namespaces.items()), read, partition, node, told_apart))[1:]
     made = ResolvedQuery(
         tap_id(text, apart), query, namespaces, text, f"{prefixes}{form}", literals
     )

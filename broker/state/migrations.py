@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 13
+VERSION = 14
 JOURNALED = 10
 """The first version with a journal (`broker/state/behind.py`); what it holds is brought into the
 tables before they are migrated."""
@@ -140,6 +140,11 @@ def _store_compiled(connection: Connection) -> None:
         connection.execute("DROP TABLE rl_once")
 
 
+_REMAKE_ROWS = """
+DELETE FROM meta WHERE key = 'pattern_rows_lack';
+INSERT INTO meta VALUES ('pattern_rows_lack', 1);
+"""
+
 STEPS: dict[int, str | Callable[[Connection], None]] = {
     2: """
 ALTER TABLE outbox RENAME TO outbox_1;
@@ -185,10 +190,7 @@ ALTER TABLE documents ADD COLUMN outline UBIGINT;
 UPDATE documents SET outline = 0 WHERE xml IS NOT NULL;
 """,
     10: "ALTER TABLE progress ADD COLUMN journal BIGINT",
-    11: """
-DELETE FROM meta WHERE key = 'pattern_rows_lack';
-INSERT INTO meta VALUES ('pattern_rows_lack', 1);
-""",
+    11: _REMAKE_ROWS,
     12: """
 CREATE TABLE highest (kind VARCHAR, name VARCHAR, number BIGINT);
 INSERT INTO highest SELECT 'applied', source, seq FROM applied;
@@ -197,10 +199,11 @@ DROP TABLE applied;
 DELETE FROM meta WHERE key = 'pattern_highest';
 """,
     13: "SELECT 1",
+    14: _REMAKE_ROWS,
 }
 """The migration to each version from the one before. Version 8 has more tables, and from version 13
 on tables may have references in place of documents (`broker/state/logged_documents.py`). Before
 version 3 dead letters had neither streams nor a date; their retention counts from the day of the
 migration.
-Before version 11 the taps of event patterns had other ids, so their rows are made of the stored
-documents again."""
+Before version 11, and before version 14 again, the taps of event patterns had other ids, so their
+rows are made of the stored documents again."""

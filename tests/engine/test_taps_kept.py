@@ -48,3 +48,32 @@ def test_what_waited_is_matched(tmp_path: Path) -> None:
     wanted = json.loads((STATES / "version_9_taps.json").read_text())
     assert {query for query, _ in wanted} == {"a", "b", "c", "d"}
     assert go_on(tmp_path / "state") == wanted
+
+
+SHARED = """
+first: SELECT x FROM S/b[./k->x] NEXT S/c/k;
+second: S/a NEXT S/c/k;
+third: S/b FOLLOWED BY (S/d)+ FOLLOWED BY {8 s AFTER} NOT S/e
+"""
+"""What the state of version 13 has: the first two had one tap for a block of which only the second
+one asks for the node; the third has a group that nothing ends."""
+
+
+def test_what_shared_a_tap_has_one_of_its_own(tmp_path: Path) -> None:
+    with tarfile.open(STATES / "version_13_taps.tar.xz") as packed:
+        packed.extractall(tmp_path)
+    given = [
+        Document(f"d{n}", timestamp=1_000.0 + n, xml=xml)
+        for n, xml in enumerate(["<b><k>q</k></b>", "<a/>", "<c><k>p</k><k>r</k></c>"] * 4)
+    ]
+    with Broker(lateness=3) as broker:
+        broker.subscribe("\n".join(SHARED.splitlines()[:3]))
+        broker.process(given[:5])
+        wanted = [(m.query, m.nodes, m.result) for m in broker.process(given[5:])]
+    with Broker(tmp_path / "state", lateness=3) as broker:
+        found = [(m.query, m.nodes, m.result) for m in broker.process(given[5:])]
+        assert found == wanted
+        refused = broker.engine.registered_one("third")
+        assert refused.status == "suspended"
+        assert "group-window" in (refused.reason or "")
+    assert {query for query, _, _ in wanted} == {"first", "second"}

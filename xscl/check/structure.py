@@ -150,14 +150,18 @@ class Structure:
         for number, item in enumerate(listed):
             later = listed[max(number, 1) :]
             window = around.window or any(finite(x.window) and not x.after for x in later)
-            deadline = around.deadline or any(finite(each.window) for each in later)
+            grouped = isinstance(item.pattern, ast.Group)
+            # An AFTER behind a group does not bound what the group takes.
+            deadline = around.deadline or any(
+                finite(x.window) and not (grouped and x.after and x is not item) for x in later
+            )
             if number < first:
                 behind = listed[number + 1 : first + 1]
                 if not window and not any(x.after and finite(x.window) for x in behind[-1:]):
                     self.open_start(item.pattern)
             elif number > sure and not positive[number] and not deadline:
                 self.open_end(item.pattern)
-            last_one = number == last and isinstance(item.pattern, ast.Group)
+            last_one = number == last and grouped
             if last_one and not deadline and self.selection not in ast.RUNS and not around.negated:
                 self.endless(item.pattern)
             inside = _Around(window, False, around.negated, around.grouped)

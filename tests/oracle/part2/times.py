@@ -226,7 +226,7 @@ class Timing:
             if isinstance(item, shape.Group) and self._is_run(item):
                 self.found_waits.append(Wait(self._elements(item)[-1].span.end, True))
                 continue
-            deadline = _deadline(start, windows, ends, number, last, part, within)
+            deadline = _deadline(start, windows, ends, number, last, part, within, group=group)
             if deadline is not None:
                 end = max(end, deadline)
                 self.found_waits.append(Wait(deadline, True))
@@ -283,8 +283,11 @@ def _deadline(
     last: int,
     part: Part,
     within: int | None,
+    *,
+    group: bool,
 ) -> int | None:
-    """The least of the deadlines that the windows at or after an item at the end of a list give."""
+    """The least of the deadlines that the windows at or after an item at the end of a list give. An
+    AFTER behind a `group` is none of them, as it does not bound what the group takes."""
     found = []
     for at in range(number, len(windows)):
         window, after = windows[at]
@@ -292,7 +295,7 @@ def _deadline(
             continue
         if not after:
             found.append(start + window)
-        else:
+        elif not (group and at > number):
             before = ends[min(at, number)] if number <= last else part.full.end
             if before is not None:
                 found.append(before + window)
