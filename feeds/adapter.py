@@ -35,7 +35,8 @@ MAX_LINKS = 100
 class Channel:
     """A feed at one moment: `items` in the order of the document, newest first as a rule.
 
-    `problems` says what was wrong and recovered; `malformed` that it was not well-formed XML. With
+    `problems` says what was wrong and recovered; `malformed` that it was not well-formed XML; `cut`
+    that it ends within an item, so that this one and others may be missing. With
     an `error` the document is not a feed, and there are no items. `streams` are those that each of
     its items flows through.
 
@@ -50,6 +51,7 @@ class Channel:
     problems: tuple[str, ...] = ()
     error: str | None = None
     malformed: bool = False
+    cut: bool = False
     dialect: str = ""
     links: tuple[tuple[str, str], ...] = ()
 
@@ -114,6 +116,7 @@ def draft(
         streams_of(title, url),
         problems=parsed.problems + tuple(_unread_dates(parsed.entries, items)),
         malformed=parsed.malformed,
+        cut=parsed.cut,
         dialect=parsed.version,
         links=_links(feed, base),
     )

@@ -61,7 +61,7 @@ def new_rows(db: sqlite3.Connection, batch: Batch, before: FeedState | None) -> 
         channel,
         batch.arrival,
         batch.since,
-        whole=not batch.pushed,
+        whole=not (batch.pushed or channel.cut),
         unread=before is None or not before.was_read,
     )
 

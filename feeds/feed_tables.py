@@ -61,20 +61,28 @@ class FeedTables(ABC):
         return self.add_all({url: login}) > 0
 
     def add_all(
-        self, logins: Mapping[str, str | None], on_feeds: Callable[[int], object] = lambda _: None
+        self,
+        logins: Mapping[str, str | None],
+        on_feeds: Callable[[int], object] = lambda _: None,
+        due: int = 0,
     ) -> int:
         """Subscribe to feeds, given with their logins, in one transaction; returns how many are
-        new. `on_feeds` is called with how many more are done, now and then."""
+        new, which are due at a time, at once by default. One that is known and gets another login
+        is due at once. `on_feeds` is called with how many more are done, now and then."""
         new = 0
         with self._transaction():
             for number, (url, login) in enumerate(logins.items(), 1):
                 if number % _TOGETHER == 0:
                     on_feeds(_TOGETHER)
                 if self._known(url) is None:
-                    states.save(self._db, FeedState(url, url, login=login))
+                    states.save(self._db, FeedState(url, url, next_fetch=due, login=login))
                     new += 1
                 elif login is not None:
-                    self._db.execute("UPDATE feed SET login = ? WHERE url = ?", (login, url))
+                    self._db.execute(
+                        "UPDATE feed SET login = ?1, next_fetch = 0"
+                        " WHERE url = ?2 AND login IS NOT ?1",
+                        (login, url),
+                    )
         if rest := len(logins) % _TOGETHER:
             on_feeds(rest)
         return new
@@ -93,6 +101,19 @@ class FeedTables(ABC):
                 "UPDATE feed SET next_fetch = 0 WHERE url = ? AND status = 'active'", (url,)
             )
             return self._known(url)
+
+    def hasten(self, now: int, wait: int, may: Callable[[str], bool]) -> None:
+        """Have feeds that are well, and that `may`, wait for no longer than so many microseconds
+        between two fetches, where more was set before."""
+        with self._lock:
+            late = self._db.execute(
+                "SELECT last_fetch + ?1, url FROM feed WHERE status = 'active' AND next_fetch > ?2"
+                " AND errors = 0 AND problem IS NULL AND last_fetch + ?1 < next_fetch",
+                (wait, now + wait),
+            ).fetchall()
+        if hastened := [each for each in late if may(each[1])]:
+            with self._transaction():
+                self._db.executemany("UPDATE feed SET next_fetch = ? WHERE url = ?", hastened)
 
     def set_status(self, url: str, status: Status) -> bool:
         """Pause a feed, or make it active and due at once, also one that was gone. Returns whether

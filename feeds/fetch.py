@@ -35,6 +35,8 @@ from feeds.unpack import ACCEPTED, BadEncoding, TooLarge, unpack
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_REDIRECTS = 5
+_OTHERS = 600.0
+"""Seconds for which a fetch waits for those of other feeds of its host."""
 HOST_PAUSE = 900.0
 """Seconds: a Retry-After delays the other feeds of the host by no more than this. The feed that got
 it waits for all of the time."""
@@ -226,8 +228,9 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         host = _host(url)
         with self._hosts_lock:
             lock = self._hosts[host]
-        if not lock.acquire(timeout=self._bounds.limit(self._max_seconds) or 0.0):
-            raise OutOfTime
+        with self._bounds.paused():  # what others take is not the time of this one
+            if not lock.acquire(timeout=_OTHERS):
+                raise _Failed("waited too long for other fetches of its host")
         try:
             remaining = self._busy_until.get(host, 0.0) - self._now()
             if 0 < remaining < 2 * HOST_PAUSE:  # more means that the clock was wrong before

@@ -47,6 +47,10 @@ _NAMESPACES = StrictFeedParser.namespaces | {
     "http://purl.org/rss/modules/syndication/": "sy",
 }
 _NAMESPACES |= {f"https{uri[4:]}": p for uri, p in _NAMESPACES.items() if uri.startswith("http:")}
+_END = re.compile(
+    r"</(?:[\w.-]{1,40}:)?(?:item|entry|channel|rss|feed|rdf)(?=[\s>])", re.IGNORECASE
+)
+"""The end of an item, or of what is around it."""
 _DECLARATION_LIKE = re.compile(r"<!((?!DOCTYPE|--|\[))", re.IGNORECASE)
 _SHORT_TAG = re.compile(r"<([^<>\s]+?)\s*/>")
 _REFERENCE = re.compile(r"&(#[0-9]{1,9}|#[xX][0-9A-Fa-f]{1,8}|amp|lt|gt|quot|apos);")
@@ -179,6 +183,17 @@ def _item_tags(text: str) -> list[str]:
     return _ITEM.findall(_without(_without(text, "<![CDATA[", "]]>"), "<!--", "-->"))
 
 
+def _is_cut_off(text: str) -> bool:
+    """Whether a document ends within an item."""
+    inside = _without(_without(text, "<![CDATA[", "]]>"), "<!--", "-->")
+    for opening in ("<![CDATA[", "<!--"):  # what is left of them has no end
+        inside = inside.partition(opening)[0]
+    begin = max((found.end() for found in _ITEM.finditer(inside)), default=-1)
+    if begin < 0 or _END.search(inside, begin):
+        return False
+    return not inside[begin:].partition(">")[0].endswith("/")
+
+
 def _character(found: re.Match[str]) -> str:
     """What a reference stands for; one to no character stays."""
     name = found[1]
@@ -196,7 +211,8 @@ class Parsed:
     """A document as feedparser has parsed it.
 
     `version` is feedparser's short name of the dialect ("rss20", "atom10", "rss10", ...; "" if it
-    knows none). A `malformed` document is not well-formed XML and was read by the loose parser.
+    knows none). A `malformed` document is not well-formed XML and was read by the loose parser; one
+    that is `cut` ends within an item, which is left out.
     With an `error`, the document is no feed and the rest is empty.
     """
 
@@ -206,6 +222,7 @@ class Parsed:
     problems: tuple[str, ...] = ()
     error: str | None = None
     malformed: bool = False
+    cut: bool = False
 
 
 def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX_SECONDS) -> Parsed:
@@ -248,6 +265,12 @@ def _parse_xml(prolog: Prolog, problems: tuple[str, ...], deadline: float) -> Pa
     if not parser.version and not parser.entries:
         return Parsed(error=_no_feed(prolog.text, problems))
     items = _item_tags(prolog.text)
+    entries = tuple(parser.entries)
+    cut = malformed and bool(entries) and _is_cut_off(prolog.text)
+    if cut:
+        # Half of an item would be one with another link, or without a date.
+        entries = entries[:-1]
+        problems += ("it ends within an item, which is left out",)
     if items and not parser.entries:
         count = f"its {len(items)} elements" if len(items) > 1 else "its element"
         return Parsed(error="; ".join((f"no item found in {count} <{items[0]}>", *problems)))
@@ -256,9 +279,7 @@ def _parse_xml(prolog: Prolog, problems: tuple[str, ...], deadline: float) -> Pa
         problems += (f"{lost} of its {len(items)} items could not be read",)
     if not parser.version:
         problems += ("dialect unknown",)
-    return Parsed(
-        parser.version, parser.feeddata, tuple(parser.entries), problems, malformed=malformed
-    )
+    return Parsed(parser.version, parser.feeddata, entries, problems, malformed=malformed, cut=cut)
 
 
 def _json(text: str, problems: tuple[str, ...]) -> Parsed:

@@ -124,14 +124,15 @@ class Poller:
     def fetch_wave(self, patience: float | None = None) -> Wave:
         """Fetch every feed that is due and append the results to the spool.
 
-        A wave is one transaction, or several if it is very large. After `patience` seconds the
+        Before that, rows are stored that other processes have handed over. A wave is one
+        transaction, or several if it is very large. After `patience` seconds the
         fetches still under way are left to the next wave, so that a slow host does not delay the
         others.
         """
         self._pushed = self._subscriber.live() if self._subscriber else frozenset()
+        total, batches, size = Wave(rows=self._spool.take_handed()), {}, 0
         self._start_due()
         until = None if patience is None else time.monotonic() + patience
-        total, batches, size = Wave(), {}, 0
         while self._flying:
             left = None if until is None else max(0.0, until - time.monotonic())
             answer = self._fetcher.next(left)
@@ -166,6 +167,9 @@ class Poller:
 
     def _start_due(self) -> None:
         now = int(self._now() * SECOND)
+        if self._exact:  # it may have been another one, or set by a process that does not know it
+            wait = int(self._interval * SECOND)
+            self._spool.hasten(now, wait, lambda url: self._terms(url).interval is None)
         # Fetches that a wrong clock scheduled far ahead are due now; else they would never be.
         beyond = now + int(longest_wait(self._interval) * SECOND)
         for due, url in self._spool.schedule(until=now, beyond=beyond):
@@ -248,12 +252,14 @@ def batch_of(
                 final_url=fetched.final_url,
             )
             hints = read_hints(fetched.body, fetched.headers, fetched.final_url)
+        # With the validators of a document that was cut off its rest might never be asked for.
+        cut = channel is not None and channel.cut
         state = replace(
             state,
-            etag=fetched.etag,
-            last_modified=fetched.last_modified,
+            etag=None if cut else fetched.etag,
+            last_modified=None if cut else fetched.last_modified,
             last_full=arrival,
-            body_hash=body_hash,
+            body_hash=None if cut else body_hash,
             wish=hints.wish,
         )
     # A feed that cannot be read stays so until it changes.

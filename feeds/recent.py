@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +40,10 @@ _SMALL = 4 << 20
 """Bytes of the file up to which it is not worth while to begin it anew."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 """`json.dumps` makes one for each record."""
+
+
+_MOMENT = 0.005
+"""Seconds between two times that the file is tried to be claimed."""
 
 
 class Row(NamedTuple):
@@ -69,16 +76,26 @@ class Recent:
         self._doubtful = False
         """Whether a record could not be written, and may be there or not."""
 
-    def claim(self) -> bool:
-        """Make the file if it is missing; whether no other process has claimed it."""
+    def claim(self, patience: float = 0.0) -> bool:
+        """Make the file if it is missing; whether no other process has claimed it, or not for
+        longer than so many seconds."""
+        until = time.monotonic() + patience
+        while not self._try_to_claim():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_MOMENT)
+        return True
+
+    def _try_to_claim(self) -> bool:
         file = self._records.file
         file.create()
         assert file.number is not None
-        try:
+        with suppress(OSError):
             fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+            if os.fstat(file.number).st_nlink:
+                return True
+        file.close()  # another process has it, or has just removed it
+        return False
 
     def close(self, needed: bool) -> None:
         """Close the file, and remove it if nothing that it holds is `needed` any more."""

@@ -54,10 +54,10 @@ class Records:
 
     def close(self, needed: bool = True) -> None:
         """Close the file, and remove it if nothing that it holds is `needed` any more."""
-        was_open = self.file.number is not None
-        self.file.close()
-        if was_open and not needed:
+        if self.file.number is not None and not needed:
+            # While it is open, as a lock on it ends when it is closed.
             self.file.path.unlink(missing_ok=True)
+        self.file.close()
 
     def read(
         self, number: int, after: Callable[[int, bytes], int] = lambda number, content: number + 1

@@ -20,7 +20,7 @@ from typing import Any
 from feeds import packs, recent
 from feeds.rows import DocumentRow
 
-VERSION = 7
+VERSION = 8
 """The version of the spool's file, all tables together."""
 
 TABLE = """

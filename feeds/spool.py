@@ -14,8 +14,8 @@ Guarantees, also when the process is killed or the power fails at any moment:
 - An item gets one row when it is first seen and one more each time its content has changed.
 - Numbers only grow, also across `trim`; a number that was read never names another row.
 
-One process fetches and publishes; any number read, by `read_rows` and `last_seq`, or manage the
-feeds. A reader may see a recent row a moment before `publish` has returned its number.
+One process fetches and publishes; any number read, by `read_rows` and `last_seq`, manage the
+feeds, or append waves. A reader may see a recent row a moment before `publish` has returned its number.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from feeds import damage, kept_packs, requested, row_log, row_reader, spool_file
+from feeds import damage, handed, kept_packs, requested, row_log, row_reader, spool_file
 from feeds import feed_state as states
 from feeds.batches import Batch as Batch
 from feeds.batches import new_rows, state_after, update_hub
-from feeds.fair_lock import FairLock
 from feeds.feed_state import FeedState as FeedState
-from feeds.feed_tables import FeedTables
-from feeds.recent import Recent, Row, file_of
+from feeds.numbering import Numbering
+from feeds.recent import Recent, Row
 from feeds.row_log import SpoolError as SpoolError
 from feeds.row_log import SpoolFull as SpoolFull
 from feeds.row_reader import Reader as Reader
@@ -63,7 +62,7 @@ class _Group:
     needs_proof: bool = True
 
 
-class Spool(FeedTables, AbstractContextManager["Spool"]):
+class Spool(Numbering, AbstractContextManager["Spool"]):
     """The spool at `path`, made if it is missing, for the process that writes it.
 
     `on_rows` is called after new rows were stored, by the thread that stored them; `prove` with the
@@ -88,43 +87,15 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         self._prove = prove
         self._note = note
         self._now = now
-        self._lock = FairLock()
         self._waiting: deque[_Group] = deque()
-        self._end = (0, 0)
-        """The last number and its chained checksum; `_next` becomes it with the commit."""
-        self._next: tuple[int, int] | None = None
-        self.recent: Recent | None = None
-        """The rows that the tables lack."""
         self._reader = Reader(self.path)
         """What reads the tables while others write."""
-        self.missing: list[range] = []
-        """Numbers of documents that were lost beside the tables."""
         try:
-            self._db = spool_file.connect(self.path)
-            last = row_log.newest(self._db)
-            self._end = last, row_log.chain_at(self._db, last) or 0
+            super().__init__(self.path)
             self._open_recent(beside)
+            self._reader.recent = self.recent
         except (sqlite3.Error, OSError) as error:
             raise row_log.problem(self.path, error) from error
-
-    def _open_recent(self, beside: bool) -> None:
-        """Bring rows from beside the tables there; if that is wanted, others may be stored so."""
-        if not (beside or file_of(self.path).exists()):
-            return
-        recent = Recent(self.path, row_log.secret(self._db))
-        if not recent.claim():
-            recent.close(needed=True)  # another process writes it, which also reads it
-            return
-        rows, self.missing = recent.stored(self._end[0])
-        if rows:
-            with self._transaction():
-                row_log.bring(self._db, rows, rows[-1].seq)
-                self._next = rows[-1].seq, rows[-1].chain
-        recent.begin(self._end[0])
-        if beside:
-            self.recent = self._reader.recent = recent
-        else:
-            recent.close(needed=False)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -149,7 +120,7 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         being fetched stays removed.
         """
         batches = [wave] if isinstance(wave, Batch) else list(wave)
-        with self._adding():
+        with self._numbering() as own:
             rows: list[DocumentRow] = []
             history: list[DocumentRow] = []
             for batch in batches:
@@ -163,21 +134,34 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
                 for row in new:
                     (history if first and row.error is None else rows).append(row)
                 rows += batch.rows
-            for part in (history, rows):
-                part.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
-            rows = history + rows
             now = self._microseconds()
-            numbers, chain = row_log.insert(
-                self._db, [row_log.values(row, now) for row in rows], self._end[1]
-            )
-            if history:
-                names = {row.source for row in history}
-                requested.insert(self._db, names, numbers[: len(history)])
-            self._next = numbers.stop - 1, chain
-        if rows:
-            self.on_rows()
-            self._prove_stored()
-        return len(rows)
+            parts = []
+            for is_history, part in ((True, history), (False, rows)):
+                part.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
+                parts.append((is_history, [row_log.values(row, now) for row in part]))
+            if own:
+                added = self._insert([*handed.take(self._db), *parts])
+            else:
+                added = 0
+                handed.store(self._db, parts)
+        if added:
+            self._tell_of_rows()
+        return len(history) + len(rows)
+
+    def take_handed(self) -> int:
+        """Store the rows that other processes have handed over; returns how many."""
+        with self._lock:
+            if not handed.any_there(self._db):
+                return 0
+            with self._numbering() as own:
+                added = self._insert(handed.take(self._db)) if own else 0
+        if added:
+            self._tell_of_rows()
+        return added
+
+    def _tell_of_rows(self) -> None:
+        self.on_rows()
+        self._prove_stored()
 
     def publish(self, rows: Sequence[DocumentRow]) -> range:
         """Append rows of a publisher, all or none; returns their numbers. They are on disk when it
@@ -367,34 +351,6 @@ class Spool(FeedTables, AbstractContextManager["Spool"]):
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
         spool_file.backup(self.path, path)
-
-    # -- transactions --------------------------------------------------------------------------
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            try:
-                with spool_file.transaction(self._db):
-                    yield
-                self._end = self._next or self._end
-            finally:
-                self._next = None
-
-    @contextmanager
-    def _adding(self) -> Iterator[None]:
-        """A transaction in which the tables may get rows: those beside them come before."""
-        with self._lock:
-            with self._transaction():
-                if self.recent is not None:
-                    row_log.bring(self._db, self.recent.after(0)[1], self._end[0])
-                yield
-            if self.recent is not None:
-                self.recent.begin(row_log.newest(self._db))
-
-    def _bring_recent(self) -> None:
-        """Bring the rows into the tables that are beside them."""
-        with self._adding():
-            pass
 
     def _microseconds(self) -> int:
         return int(self._now() * 1_000_000)

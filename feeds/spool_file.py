@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
-from feeds import feed_state, hubs, kept_packs, requested, row_log, row_reader, seen
+from feeds import feed_state, handed, hubs, kept_packs, requested, row_log, row_reader, seen
 from feeds.write_ahead import write_ahead
 
 _TABLES = ";".join(
-    (row_log.TABLE, seen.TABLE, feed_state.TABLE, hubs.TABLE, requested.TABLE, kept_packs.TABLE)
+    (
+        *(row_log.TABLE, seen.TABLE, feed_state.TABLE, hubs.TABLE, requested.TABLE),
+        *(kept_packs.TABLE, handed.TABLE),
+    )
 ).split(";")
 _LOG_LIMIT = 64 << 20
 """Bytes to which SQLite's write-ahead log is truncated."""

@@ -67,6 +67,15 @@ class Bounds(threading.local):
             self.end = None
             self.private = False
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block that does not count. Raises OutOfTime before it if no time is left."""
+        left = self.limit(None)
+        try:
+            yield
+        finally:
+            self.end = None if left is None else time.monotonic() + left
+
     def reached(self, address: str) -> None:
         """Record an address that was connected to."""
         self.private = self.private and not is_public(address)

@@ -190,10 +190,12 @@ def say_left_out(left_out: Iterable[str]) -> None:
             console.print(f"  and {len(urls) - len(shown):,} more")
 
 
-def add_one(books: Books, preferences: Preferences, login: str | None, allow_private: bool) -> bool:
+def add_one(
+    books: Books, preferences: Preferences, login: str | None, allow_private: bool, due: int = 0
+) -> bool:
     """Add a feed; returns whether it is new. Raises Failed for one that is not allowed."""
     with refusals():
-        return books.add_one(preferences, login, allow_private=allow_private)
+        return books.add_one(preferences, login, allow_private=allow_private, due=due)
 
 
 def must_be_fetchable(typed: str) -> None:

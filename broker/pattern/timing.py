@@ -156,19 +156,9 @@ class Timing:
             if self._is_run(item):
                 self._wait(due_beyond(self.filled[item][-1].end))  # type: ignore[index]
                 continue
+            before = ends[place] if place <= last else whole.end
             found = [] if within is None else [whole.start + within]
-            for at in range(place, len(items)):
-                window, after = windows[at]
-                if window is None:
-                    continue
-                if not after:
-                    found.append(whole.start + window)
-                    continue
-                if at > place and isinstance(item, Group):
-                    continue  # it bounds nothing that the group may take
-                before = ends[min(at, place)] if place <= last else whole.end
-                if before is not None:
-                    found.append(before + window)
+            found += _deadlines(item, windows[place:], whole.start, before)
             if found:
                 end = max(end, min(found))
                 self._wait(due_beyond(min(found)))
@@ -223,6 +213,21 @@ class Timing:
                 end = max(end, min(found))
                 self._wait(due_beyond(min(found)))
         return Span(whole.start, end, whole.first, whole.last)
+
+
+def _deadlines(
+    item: Tree, windows: Sequence[tuple[Window, bool]], start: int, before: int | None
+) -> list[int]:
+    """When the windows end in which an absence or a group at the end of a list stands, its own one
+    first: they count from the start of the list, or from the end of what stands before the item."""
+    found: list[int] = []
+    for place, (window, after) in enumerate(windows):
+        if window is None or (after and place and isinstance(item, Group)):
+            continue  # an AFTER behind a group bounds nothing that it may take
+        since = before if after else start
+        if since is not None:
+            found.append(since + window)
+    return found
 
 
 def hull_of(one: Span, other: Span) -> Span:

@@ -49,8 +49,10 @@ class Books:
         *,
         allow_private: bool = False,
         on_feeds: OnFeeds = lambda *_: None,
+        due: int = 0,
     ) -> tuple[int, list[str]]:
-        """Add feeds with their logins; returns how many are new, and which are left out and why.
+        """Add feeds with their logins; returns how many are new, which are due at a time, at once
+        by default, and which are left out and why.
 
         A host with private addresses only is left out, unless these are allowed. A known feed keeps
         its preferences, except that it becomes private if this is allowed now.
@@ -77,14 +79,19 @@ class Books:
             logins[feed.url] = login or logins.get(feed.url)
         self.preferences.save(changed.values())
         total = len(logins)
-        new = self.spool.add_all(logins, lambda count: on_feeds("added", count, total))
+        new = self.spool.add_all(logins, lambda count: on_feeds("added", count, total), due)
         return new, left_out
 
     def add_one(
-        self, preferences: Preferences, login: str | None, *, allow_private: bool = False
+        self,
+        preferences: Preferences,
+        login: str | None,
+        *,
+        allow_private: bool = False,
+        due: int = 0,
     ) -> bool:
         """Add a feed; returns whether it is new. Raises BadFeed for one that is not allowed."""
-        new, left_out = self.add([(preferences, login)], allow_private=allow_private)
+        new, left_out = self.add([(preferences, login)], allow_private=allow_private, due=due)
         if left_out:
             raise BadFeed(left_out[0])
         return new > 0

@@ -100,7 +100,7 @@ def test_the_order_of_arrival_changes_nothing(seed: int) -> None:
     queries = [query(random, f"q{n}", random.choice((AROUND, ENDS))) for n in range(12)]
     given = documents(random)
     expected = found(queries, given, [])
-    late = {each.id: each.timestamp + random.uniform(0.0, 2.9) for each in given}
+    late = {each.id: n // 2 + random.uniform(0.0, 2.9) for n, each in enumerate(given)}
     given.sort(key=lambda each: late[each.id])
     one_by_one = found(queries, given, [*range(1, len(given))])
     for text in queries:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from feeds.adapter import Channel, parse_feed
-from tests.feeds.data import rss
+from tests.feeds.data import atom, rss
 from tests.feeds.test_adapter import URL, only, parse
 
 
@@ -209,3 +209,41 @@ def test_the_channel_in_one_piece() -> None:
     assert replace(channel, items=()) == Channel(
         URL, "Fish & Chips", ("Fish_Chips", "S"), dialect="rss20"
     )
+
+
+WHOLE = rss(
+    "<guid>1</guid><title>One</title><link>http://a.example/1</link>",
+    "<guid>2</guid><title><![CDATA[Two <item> </item>]]></title><!-- </item> -->"
+    "<description>d</description><link>http://a.example/2</link>",
+)
+ATOM = atom(
+    "<id>1</id><title>One</title>", "<id>2</id><title>Two</title><link href='http://a.example/2'/>"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "name"), [(WHOLE, b"item"), (ATOM, b"entry")], ids=["rss", "atom"]
+)
+def test_an_item_in_which_a_document_ends_is_left_out(body: bytes, name: bytes) -> None:
+    """Wherever that is: items are whole or not there."""
+    whole = parse(body)
+    assert (len(whole.items), whole.cut) == (2, False)
+    begin, end = body.index(b"<" + name), body.rindex(b"</" + name)
+    cuts = 0
+    for at in range(begin, len(body)):
+        channel = parse(body[:at])
+        if channel.error is None:
+            items = [replace(item, channel_title=whole.title) for item in channel.items]
+            assert items == [*whole.items[: len(items)]], at
+            cuts += channel.cut
+            if at > end + len(name) + 2:
+                assert (len(items), channel.cut) == (2, False), at
+    assert cuts > 100
+
+
+def test_what_lacks_the_end_of_an_item_elsewhere_is_not_cut_off() -> None:
+    body = WHOLE.replace(b"</item>", b"")
+    channel = parse(body)
+    assert channel.items
+    assert not channel.cut
+    assert not parse(b"<rss version='2.0'><channel><title>A & B</title><item/>").cut

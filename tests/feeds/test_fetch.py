@@ -398,3 +398,26 @@ def test_which_addresses_are_local() -> None:
     assert local_path("file:///a/b%20c.xml") == Path("/a/b c.xml")
     assert local_path("http://a.example/b.xml") is None
     assert local_path("ftp://a.example/b.xml") is None
+
+
+def test_the_time_that_others_take_does_not_count() -> None:
+    """A host that takes three times the limit for others, one after the other, has time for each."""
+    over = threading.Event()
+    answers = {f"/slow{n}": lambda _: over.wait(PATIENCE) for n in range(3)}
+    with (
+        OddServer({**answers, "/f": response("200 OK", FEED)}) as server,
+        Fetcher(allow_private=True, max_seconds=1.0) as fetcher,
+    ):
+        found: dict[str, Fetched] = {}
+
+        def get(path: str) -> None:
+            found[path] = fetcher.fetch(Request(server.url(path)))
+
+        threads = [threading.Thread(target=get, args=(path,)) for path in [*answers, "/f"]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        over.set()
+    assert found["/f"].outcome == "ok", found["/f"].problem
+    assert {found[path].problem for path in answers} == {"fetch: took more than 1 s"}

@@ -239,3 +239,38 @@ def test_what_a_user_decides_during_a_fetch_stays(odd: Site) -> None:
     assert odd.poll([odd.url, odd.server.url("/g")]).fetch_wave().rows == 1
     assert [(state.url, state.status) for state in odd.spool.feeds()] == [(odd.url, "paused")]
     assert odd.wave(DAY) == Wave()
+
+
+def test_a_document_that_is_cut_off_changes_nothing_and_is_fetched_whole(odd: Site) -> None:
+    """Its last item is no other one without its link, and its validators do not hide the rest."""
+    items = [f"<guid>{n}</guid><link>http://a.example/{n}</link>" for n in range(3)]
+    body = rss(*items)
+    odd.server.answers["/f"] = response("200 OK", body[: body.rindex(b"<link>")], ETag='"1"')
+    assert odd.wave(0).rows == 2
+    odd.server.answers["/f"] = response("200 OK", body, ETag='"1"')
+    assert odd.wave(DAY).rows == 1
+    assert "if-none-match" not in odd.sent
+    odd.server.answers["/f"] = response("200 OK", body[: body.index(b"</guid>")], ETag='"2"')
+    assert odd.wave(DAY).rows == 0
+    odd.server.answers["/f"] = response("200 OK", body, ETag='"1"')
+    assert odd.wave(DAY).rows == 0
+    assert not any(row.revision for row in odd.spool.read(0, 9))
+
+
+def test_an_interval_that_is_set_counts_for_feeds_that_would_be_due_later(odd: Site) -> None:
+    """Those that are well and have none of their own."""
+    odd.serve("1")
+    odd.wave(0)
+    assert odd.poller.seconds_until_due() == 60.0
+    sooner = odd.poll(None, interval=10.0, exact=True)
+    own = odd.poll(None, interval=10.0, exact=True, terms=lambda url: Terms(interval=60.0))
+    assert own.fetch_wave().fetched == 0
+    assert own.seconds_until_due() == 60.0
+    assert sooner.fetch_wave().fetched == 0
+    assert sooner.seconds_until_due() == 10.0
+    odd.server.answers.clear()
+    odd.clock.seconds += 10.0
+    assert sooner.fetch_wave().problems
+    left = sooner.seconds_until_due()
+    odd.poll(None, interval=1.0, exact=True).fetch_wave()
+    assert sooner.seconds_until_due() == left, "who fails is asked when it would be"

@@ -170,10 +170,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     future = tmp_path / "future.sqlite"
     Spool(future).close()
     with sqlite3.connect(future) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (7,), "are older versions read?"
-        db.execute("PRAGMA user_version = 8")
+        assert db.execute("PRAGMA user_version").fetchone() == (8,), "are older versions read?"
+        db.execute("PRAGMA user_version = 9")
     db.close()
-    for path, reason in ((text, "not a database"), (other, "not a spool"), (future, "version 8")):
+    for path, reason in ((text, "not a database"), (other, "not a spool"), (future, "version 9")):
         with pytest.raises(SpoolError, match=reason):
             Spool(path)
         with pytest.raises(SpoolError, match=reason):

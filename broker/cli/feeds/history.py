@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from broker.cli.feedbooks import (
@@ -11,6 +12,7 @@ from broker.cli.feedbooks import (
 from broker.cli.shared import (
     Failed,
     console,
+    for_each,
     plural,
 )
 from broker.service.books import Books
@@ -20,7 +22,24 @@ from feeds.poll import INTERVAL as INTERVAL_SECONDS
 from feeds.poll import batch_of
 
 
-def read_history(books: Books, url: str, now: int, since: int) -> None:
+def read_histories(books: Books, urls: Sequence[str], now: int, since: int) -> None:
+    """Fetch feeds with their older pages into the spool. One that could not be read is due at
+    once for who fetches the feeds of the state, but without its older pages."""
+    left = dict.fromkeys(urls)
+
+    def one(url: str) -> None:
+        _read_history(books, url, now, since)
+        del left[url]
+
+    try:
+        for_each(urls, one)
+    finally:
+        for url in left:
+            if books.spool.state(url).last_fetch is None:
+                books.spool.refresh(url)
+
+
+def _read_history(books: Books, url: str, now: int, since: int) -> None:
     """Fetch a feed with its older pages into the spool, all in one transaction."""
     before = books.spool.state(url)
     with fetching([url]) as fetch:

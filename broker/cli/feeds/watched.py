@@ -16,7 +16,7 @@ from broker.cli.feedbooks import (
     open_books,
     refusals,
 )
-from broker.cli.feeds.history import read_history
+from broker.cli.feeds.history import read_histories
 from broker.cli.feeds.options import (
     begin_of,
     folder_option,
@@ -39,6 +39,9 @@ from feeds.fetch import local_path
 from feeds.identity import ALL
 from feeds.login import split_login
 from feeds.preferences import Preferences
+
+_READING = 3_600 * 1_000_000
+"""Microseconds after which a feed is fetched of which somebody began to read the older pages."""
 
 
 @click.command()
@@ -70,6 +73,8 @@ def add(
     begin = ALL if history and since is None else begin_of(since, now)
     asked = history or since is not None or folder
     kept = " (as it was: see broker feeds edit)" if asked else ""
+    # A broker that runs on these feeds leaves them to this command meanwhile.
+    due = now + _READING if history else 0
 
     new: list[str] = []
 
@@ -79,8 +84,9 @@ def add(
         with open_books(state, create=True) as books:
             # A file that the user names is one to be read.
             one_feed = Preferences(url, "", folder, local_path(url) is not None, begin)
-            if not add_one(books, one_feed, login, allow_private):
-                return f"already there: {url}{kept}"
+            if not add_one(books, one_feed, login, allow_private, due):
+                known = " (its login is this one now)" if login else kept
+                return f"already there: {url}{known}"
         new.append(url)
         return f"added: {url}"
 
@@ -90,7 +96,7 @@ def add(
         # All are there before the first is read: nothing expires until the last has been.
         if history and new:
             with open_books(state) as books:
-                for_each(new, lambda url: read_history(books, url, now, begin))
+                read_histories(books, new, now, begin)
         elif not history:
             say_what_is_news(new, since)
 

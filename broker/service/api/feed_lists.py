@@ -115,7 +115,8 @@ async def export(api: ApiContext, _: Operator) -> Response:
 async def import_list(
     request: Request, api: ApiContext, _: Operator, body: ImportBody
 ) -> ListedFeeds:
-    """Fetch all feeds of a list from now on. Those that are known already stay as they are."""
+    """Fetch all feeds of a list from now on. All of their present items count as new. Those that
+    are known already stay as they are."""
     read = partial(
         api.service.feeds.import_list,
         body.opml.encode(),

@@ -53,7 +53,8 @@ async def feeds(api: ApiContext, _: Operator) -> list[WatchedFeed]:
     response_description="The feed; it is fetched at once.",
 )
 async def add(request: Request, api: ApiContext, _: Operator, body: FeedBody) -> WatchedFeed:
-    """Fetch a feed from now on. One that is known already stays as it is."""
+    """Fetch a feed from now on. All of its present items count as new. One that is known already
+    stays as it is, but for its login."""
     feed = await api.change(
         partial(api.service.feeds.add, body.url, allow_private=body.allow_private)
     )
