@@ -15,7 +15,8 @@ Guarantees, also when the process is killed or the power fails at any moment:
 - Numbers only grow, also across `trim`; a number that was read never names another row.
 
 One process fetches and publishes; any number read, by `read_rows` and `last_seq`, manage the
-feeds, or append waves. A reader may see a recent row a moment before `publish` has returned its number.
+feeds, or append waves. A reader may see a recent row a moment before `publish` has returned its
+number.
 """
 
 from __future__ import annotations

@@ -19,11 +19,12 @@ class Caches(NamedTuple):
     documents: Documents
 
     @contextmanager
-    def changing(self, db: Database) -> Iterator[sqlite3.Connection]:
-        """A transaction; if it fails, nothing that it has stored is remembered."""
+    def changing(self, db: Database, *, counted: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction, `counted` or not; if it fails, nothing that it has stored is
+        remembered."""
         with db.lock:
             try:
-                with db.transaction() as tx:
+                with db.transaction(counted=counted) as tx:
                     yield tx
             except BaseException:
                 self.audiences.forget_all()

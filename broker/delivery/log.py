@@ -108,7 +108,7 @@ class Log:
         now = self.now() if now is None else now
         given = [m if isinstance(m, SharedMatch) else SharedMatch.of(m) for m in matches]
         names = set[str]().union(*[match.queries for match in given])
-        with self._caches.changing(self.db) as db:
+        with self._caches.changing(self.db, counted=False) as db:
             new = self._number(db, names)
             numbers = {name: new.get(name) or self._numbers[name] for name in names}
             rows, logged, left_out = self._append(db, given, numbers, now)

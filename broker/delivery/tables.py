@@ -166,7 +166,8 @@ class Database:
         """Held while the log is written into the file: where two do it at once, the second one does
         nothing."""
         self.commits = 0
-        """How many transactions the file has; it is stored with each."""
+        """How many transactions the file has but those that append matches, whose batches are
+        numbered; it is stored with each."""
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             # It holds the secrets of webhooks.
@@ -199,13 +200,13 @@ class Database:
         self._writer.execute(f"PRAGMA wal_autocheckpoint = {_MOST_PAGES}")
         self._writer.execute(f"PRAGMA journal_size_limit = {64 << 20}")
         self._writer.execute("PRAGMA cache_size = -32768")
-        with self.transaction() as db:
+        with self.transaction(counted=False) as db:
             for step in range(version + 1, VERSION + 1):
                 for statement in _TO_VERSION[step].split(";"):
                     db.execute(statement)
             db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute(f"PRAGMA application_id = {APPLICATION}")
-            count(db, _COMMITS, "", 1)
+            count(db, _COMMITS, "", version != VERSION)
             ((self.commits,),) = db.execute(_COUNTED)
 
     def _connect(self) -> sqlite3.Connection:
@@ -223,8 +224,9 @@ class Database:
             raise MailboxError(f"{self.path}: {text}.{advice}") from error
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction, on the disk when the block ends; within another one, part of it."""
+    def transaction(self, *, counted: bool = True) -> Iterator[sqlite3.Connection]:
+        """A write transaction, on the disk when the block ends; within another one, part of it. It
+        is one of `commits` unless it is not `counted`."""
         with self.lock, self.translated():
             if self._writer.in_transaction:
                 yield self._writer
@@ -233,7 +235,7 @@ class Database:
             before = self._writer.total_changes
             try:
                 yield self._writer
-                changed = self._writer.total_changes != before
+                changed = counted and self._writer.total_changes != before
                 if changed:
                     self._writer.execute(_COUNT, (self.commits + 1,))
                 self._writer.execute("COMMIT")

@@ -26,6 +26,7 @@ from broker.delivery.worker import DeliveryWorker
 from broker.documents.ahead import Ahead, cores
 from broker.engine import Engine
 from broker.service.access.access import Access
+from broker.service.access.agreement import agree_access
 from broker.service.access.quotas import Quotas
 from broker.service.backup import TOKEN, back_up
 from broker.service.bulk import Bulk
@@ -119,6 +120,7 @@ class Service:
             self.token = _token(self.settings, self.state)
             access = Access(self.state, core.now)
             undo.callback(access.close)
+            agree_access(access, core.mailbox, core.proof)
             tenants = Tenants(core, access)
             self.course = Course(self.metrics, partial(look, core))
             self.watch = Watch(self.settings.pipeline.kind, core, self.course)

@@ -110,20 +110,30 @@ class Tenants:
 
     # -- changes of tokens ---------------------------------------------------------------------
 
+    def add(self, name: str, scopes: Collection[str], quota: Quota) -> tuple[Token, str, list[str]]:
+        """Make a token; returns it with its secret. Subscriptions of a former one of this name that
+        read or publish what it may not are paused, and returned."""
+        with self._access.claiming:
+            token, secret = self._access.add(name, scopes, quota)
+            return token, secret, self._pause_beyond(token)
+
     def change(
         self, name: str, scopes: Collection[str] | None, quota: Quota | None
     ) -> tuple[Token, list[str]]:
         """Give a token other scopes or another quota. Its subscriptions that read or publish what
         it may not any more are paused, and returned."""
         token = self._access.change(name, scopes, quota)
-        who = Identity(name, frozenset(token.scopes))
+        return token, self._pause_beyond(token)
+
+    def _pause_beyond(self, token: Token) -> list[str]:
+        who = Identity(token.name, frozenset(token.scopes))
         beyond = [
             each.id
-            for each in self._core.engine.committed_of(self._access.owned(name))
+            for each in self._core.engine.committed_of(self._access.owned(token.name))
             if _is_beyond(who, each)
         ]
         self._pause(beyond, "its token may no longer read or publish what it does")
-        return token, beyond
+        return beyond
 
     def revoke(self, name: str, fate: Fate) -> list[str]:
         """End a token; returns the ids of its subscriptions. They and their channels are paused,

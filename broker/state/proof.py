@@ -1,7 +1,7 @@
 """The proof: what the files of a state held when it was last synced, in a small file of its own.
 
-In: numbers that only grow, of the spool, the engine and the mailbox. Out: the same at the next
-start, when a file that holds less than was proven has lost something.
+In: numbers that only grow, of the spool, the engine, the mailbox and the log of changes. Out: the
+same at the next start, when a file that holds less than was proven has lost something.
 
 The file has room for two records, written in turns and each with a checksum, so a write that was
 cut off leaves the one before. It never grows: a sync writes one sector and no metadata. A third one
@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 from broker.state.disk import sync
 
-_MAGIC = b"XBPROOF1"
-_RECORD = struct.Struct("<8sQ9q")
+_MAGIC = b"XBPROOF2"
+_RECORD = struct.Struct("<8sQ10q")
+_RECORDS = {_MAGIC: _RECORD, b"XBPROOF1": struct.Struct("<8sQ9q")}
+"""Those of today and of before, which lack the last number."""
 _CHECK = struct.Struct("<I")
 _SLOT = 4096
 """Bytes between the records, so that a torn sector never holds two."""
@@ -35,7 +37,8 @@ class Proven(NamedTuple):
     `position`: the number of the last row that the engine has committed, and `changes`, how often
     its subscriptions were changed. `commits`: how many transactions the mailbox has, `matches`, the
     last number of its log, and of its newest batch the number and the checksum. `clock`: a time of
-    the wall clock that has really come, in microseconds since 1970; 0 if none is known.
+    the wall clock that has really come, in microseconds since 1970; 0 if none is known. `entry`:
+    the last number of the log of changes, beside which the tokens are.
     """
 
     documents: int = 0
@@ -47,6 +50,7 @@ class Proven(NamedTuple):
     batch: int = 0
     batch_sum: int = 0
     clock: int = 0
+    entry: int = 0
 
 
 class Proof:
@@ -151,10 +155,10 @@ def _packed(turn: int, proven: Proven) -> bytes:
 
 def _unpacked(slot: bytes) -> tuple[int, Proven] | None:
     """A record and its turn; None if it is not as it was written."""
-    size = _RECORD.size
-    if len(slot) < size + _CHECK.size or slot[: len(_MAGIC)] != _MAGIC:
+    form = _RECORDS.get(slot[: len(_MAGIC)])
+    if form is None or len(slot) < (size := form.size) + _CHECK.size:
         return None
     if _CHECK.unpack_from(slot, size)[0] != zlib.crc32(slot[:size]):
         return None
-    _, turn, *numbers = _RECORD.unpack_from(slot)
+    _, turn, *numbers = form.unpack_from(slot)
     return turn, Proven(*numbers)

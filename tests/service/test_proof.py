@@ -4,11 +4,16 @@ refused, made good, or told."""
 from __future__ import annotations
 
 import shutil
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from broker.service.access.access import Access
+from broker.service.access.agreement import agree_access
+from broker.service.access.scopes import Identity
 from broker.service.core.core import Core
 from broker.service.intake import Intake
 from broker.state.proof import Proof, Proven
@@ -169,6 +174,21 @@ def test_an_older_mailbox_gets_its_matches_again(died: Died) -> None:
     core.close()
 
 
+def test_channels_that_may_have_changed_are_told_beside_what_was_repaired(died: Died) -> None:
+    core = opened(died.state)
+    core.mailbox.put_channel("desk", "pull", subscription="orders")
+    match_all(core)
+    core.prove()
+    core.close()
+    died.put_older("mailbox.sqlite")
+    core = opened(died.state)
+    (repaired, _), (kind, text) = told(core)
+    assert (repaired, kind) == ("state.repaired", "state.lost")
+    assert "Channels may have changed" in text
+    assert parts(core) == [str(n) for n in range(20)]
+    core.close()
+
+
 def test_matches_that_nobody_has_any_more_are_told(died: Died) -> None:
     core = opened(died.state)
     match_all(core)
@@ -326,3 +346,52 @@ def test_records_of_the_proof_are_synced_together(tmp_path: Path) -> None:
     again = Proof(tmp_path / "proof")
     assert again.found == Proven(documents=5, chain=55)
     again.close()
+
+
+def test_an_older_or_a_missing_file_of_tokens_is_told(tmp_path: Path) -> None:
+    """Once: the entries of the log of changes go on above those that are gone."""
+    state, older = tmp_path / "state", tmp_path / "older"
+
+    def lives(*actions: str, before: Callable[[], object] = lambda: None) -> list[str]:
+        before()
+        core = opened(state)
+        access = Access(state, core.now)
+        agree_access(access, core.mailbox, core.proof)
+        for action in actions:
+            access.record(Identity("", frozenset()), "127.0.0.1", action, "desk", {})
+        found = [text for kind, text in told(core) if kind == "state.lost"]
+        if not older.exists():
+            older.mkdir()
+            access.backup(older)
+        access.close()
+        core.close()
+        return found
+
+    def put_older() -> None:
+        for path in state.glob("access.sqlite*"):
+            path.unlink()
+        shutil.copy(older / "access.sqlite", state)
+
+    def remove() -> None:
+        (state / "access.sqlite").unlink()
+
+    assert lives("addToken") == []
+    assert lives("revokeToken", "addToken") == []
+    (text,) = lives(before=put_older)
+    assert "older than it was: the last 2 entries" in text
+    assert lives("addToken") == [text]
+    _, text = lives(before=remove)
+    assert "the last 4 entries" in text
+
+
+def test_a_proof_of_the_version_before_is_read(tmp_path: Path) -> None:
+    record = struct.pack("<8sQ9q", b"XBPROOF1", 7, *range(1, 10))
+    record += struct.pack("<I", zlib.crc32(record))
+    (tmp_path / "proof").write_bytes(record.ljust(3 * 4_096, b"\0"))
+    proof = Proof(tmp_path / "proof")
+    assert proof.found == Proven._make([*range(1, 10), 0])
+    proof.note(entry=5)
+    proof.close()
+    proof = Proof(tmp_path / "proof")
+    assert proof.found == Proven._make([*range(1, 10), 5])
+    proof.close()

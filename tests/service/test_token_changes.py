@@ -152,3 +152,17 @@ def test_names_and_scopes_that_cannot_be(running: Running) -> None:
         ):
             problem(running.http.post("/v1/tokens", json=body), 422, "invalid")
         problem(running.http.delete("/v1/tokens/none"), 404, "not-found")
+
+
+def test_a_later_token_of_a_name_may_not_do_more_with_what_it_finds(running: Running) -> None:
+    """Subscriptions that a revoked one has left, and that read what this one may not."""
+    with tenants(running) as (a, _):
+        a.subscribe("mine", "A")
+        running.http.delete("/v1/tokens/a", params={"subscriptions": "keep"})
+        assert running.http.get("/v1/subscriptions/mine").json()["status"] == "active"
+        body = {"name": "a", "scopes": ["read:B", "subscribe"]}
+        made = running.http.post("/v1/tokens", json=body).json()
+        assert made["paused"] == ["mine"]
+        assert running.http.get("/v1/subscriptions/mine").json()["status"] == "paused"
+        with Client(running, made["secret"]) as again:
+            lacks(again.http.post("/v1/subscriptions/mine/resume"), "read:A")

@@ -107,6 +107,9 @@ def add(
 ) -> None:
     """Make the token NAME, and print its secret on standard output, this once.
 
+    It has the subscriptions that a former one of this name has left. Those that read or publish
+    what it may not are paused.
+
     \b
     broker tokens add desk --read 'news.*' --subscriptions 100 > desk.token
     broker tokens add importer --publish orders --documents 50 --bytes "1 MB"
@@ -119,6 +122,7 @@ def add(
     body = {"name": name, "scopes": scopes, "quota": quota}
     reply = object_of(service.ask("POST", "/v1/tokens", json=body))
     _print_token(reply)
+    _print_paused(reply["paused"])
     console.print("  clients send this; it is shown this once, and only a hash of it is stored:")
     click.echo(reply["secret"])
 
@@ -170,8 +174,7 @@ def change(
         body["quota"] = (dict.fromkeys(_QUOTA) if unlimited else {}) | quota
     reply = object_of(service.ask("PATCH", f"/v1/tokens/{part(name)}", json=body))
     _print_token(reply)
-    for id in reply["paused"]:
-        console.print(f"  paused: {id}, which does what the token may not any more")
+    _print_paused(reply["paused"])
 
 
 @tokens.command("list")
@@ -312,6 +315,11 @@ def _print_token(token: dict[str, Any]) -> None:
     quota = _quota_in_words(token["quota"])
     scopes = " ".join(sorted(token["scopes"]))
     console.print(f"{token['name']}: {scopes}" + (f"; quota: {quota}" if quota else ""))
+
+
+def _print_paused(ids: list[str]) -> None:
+    for id in ids:
+        console.print(f"  paused: {id}, which does what the token may not any more")
 
 
 def _quota_in_words(quota: dict[str, Any]) -> str:

@@ -71,10 +71,12 @@ class _Known:
 
 class Access:
     """The tokens of a state. `now` returns microseconds since 1970. `on_end` is called, in any
-    thread, when identities have ended. Raises AccessError for a file that cannot be used."""
+    thread, when identities have ended, `on_entry` with the number of each entry of the log of
+    changes. Raises AccessError for a file that cannot be used."""
 
     def __init__(self, state: Path, now: Callable[[], int]) -> None:
         self.on_end: Callable[[], object] = lambda: None
+        self.on_entry: Callable[[int], object] = lambda number: None
         self.claiming = threading.Lock()
         """Held while subscriptions are registered, from the check whose they are and how many."""
         self._lock = threading.RLock()
@@ -338,11 +340,23 @@ class Access:
         """Add an entry to the log of changes."""
         row = self._now(), identity.name, address, action, subject, json.dumps(detail)
         with self._file.transaction() as db:
-            db.execute(
+            number = db.execute(
                 "INSERT INTO change (at, who, address, action, subject, detail)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 row,
-            )
+            ).lastrowid
+        self.on_entry(number or 0)
+
+    def last_entry(self) -> int:
+        """The last number of the log of changes, 0 if none."""
+        found = self._file.rows("SELECT seq FROM sqlite_sequence WHERE name = 'change'")
+        return int(found[0][0]) if found else 0
+
+    def skip_entries(self, number: int) -> None:
+        """Continue the log of changes above a number."""
+        with self._file.transaction() as db:
+            db.execute("DELETE FROM sqlite_sequence WHERE name = 'change'")
+            db.execute("INSERT INTO sqlite_sequence VALUES ('change', ?)", (number,))
 
     def changes(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -46,12 +46,22 @@ class NewTokenReply(TokenReply):
     secret: str = Field(description="what clients send; it is shown this once")
 
 
+Paused = Annotated[
+    list[str],
+    Field(description="its subscriptions that were paused, since it may not do what they do"),
+]
+
+
+class MadeTokenReply(NewTokenReply):
+    """A token that was made, with its secret."""
+
+    paused: Paused
+
+
 class ChangedTokenReply(TokenReply):
     """A token that was changed."""
 
-    paused: list[str] = Field(
-        description="its subscriptions that were paused, since it may no longer do what they do"
-    )
+    paused: Paused
 
 
 class RevokedReply(Reply):

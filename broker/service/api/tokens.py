@@ -25,6 +25,7 @@ from broker.service.api.token_replies import (
     ChangedTokenReply,
     ChangeReply,
     IdentityReply,
+    MadeTokenReply,
     NewTokenReply,
     RevokedReply,
     TokenReply,
@@ -66,17 +67,19 @@ async def tokens(api: ApiContext, _: Operator) -> list[Token]:
     operation_id="addToken",
     summary="Make a token",
     status_code=201,
-    response_model=NewTokenReply,
+    response_model=MadeTokenReply,
     responses=problems("conflict", "too-large", "unsupported-media-type"),
     response_description="The token with its secret, which is shown this once.",
 )
 async def add(request: Request, api: ApiContext, _: Operator, body: TokenBody) -> dict[str, Any]:
     """A token with scopes: what it may read, publish, subscribe to or operate. It is taken from now
-    on. Only a hash of its secret is stored."""
+    on. Only a hash of its secret is stored. It has the subscriptions that a former one of its name
+    has left; those that read or publish what it may not are paused."""
     quota = Quota(**body.quota.model_dump())
-    token, secret = await api.change(partial(api.service.access.add, body.name, body.scopes, quota))
-    changed(request, body.name, scopes=token.scopes, quota=_given(quota))
-    return {**attributes(token), "secret": secret}
+    make = partial(api.service.tenants.add, body.name, body.scopes, quota)
+    token, secret, paused = await api.change(make)
+    changed(request, body.name, scopes=token.scopes, quota=_given(quota), paused=len(paused))
+    return {**attributes(token), "secret": secret, "paused": paused}
 
 
 @router.patch(

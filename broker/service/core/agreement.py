@@ -133,14 +133,16 @@ def _agree_mailbox(
 ) -> None:
     """Give the mailbox again what it has lost, as far as the engine has kept it."""
     proven = proof.found or Proven()
-    commits, last, _ = mailbox.proof()
+    commits, last, (batch, _) = mailbox.proof()
     # Clients that continue after a number of a lost mailbox must not miss matches. Numbers that
     # begin at the microseconds since 1970 are higher than any that a log has reached.
     new = mailbox.begin_behind(begin) is not None and begin > 0
     missing = max(0, proven.commits - commits)
-    if missing and not new and last < proven.matches:
+    lacks = last < proven.matches or 0 < batch < proven.batch
+    if last < proven.matches and not new:
         mailbox.skip_numbers()
-    again = _hand_over_again(engine, mailbox, everything=bool(missing or new or not proof.found))
+    everything = bool(missing or lacks or new or not proof.found)
+    again = _hand_over_again(engine, mailbox, everything=everything)
     name = mailbox.path.name
     if again:
         found.report(REPAIRED, f"{name} has {again:,} matches again that it had lost")
@@ -149,15 +151,16 @@ def _agree_mailbox(
         _log.warning("mailbox.new", numbers_above=mailbox.last())
         found.report(
             LOST,
-            f"{name} was missing: the channels are gone, and all matches but the {again:,} that "
-            f"the engine had kept. Numbers of matches begin above {begin:,}",
+            f"{name} was missing or empty: the channels are gone, and all matches but the "
+            f"{again:,} that the engine had kept. Numbers of matches begin above {begin:,}",
         )
-    elif missing and (lost or not again):
-        which = f"{lost:,} matches, up to number {proven.matches:,}, and " if lost else ""
+    elif missing or lost:
+        which = [f"{lost:,} matches, up to number {proven.matches:,}"] if lost else []
+        which += [f"its last {missing:,} changes"] if missing else []
         found.report(
             LOST,
-            f"{name} is older than it was: {which}its last {missing:,} changes are gone. Channels "
-            "may have changed since, and deliveries are repeated",
+            f"{name} is older than it was: {' and '.join(which)} are gone. Channels may have "
+            "changed since, and deliveries are repeated",
         )
 
 
