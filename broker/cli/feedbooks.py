@@ -18,6 +18,7 @@ from broker.cli.shared import Failed, console
 from broker.service import books as service_books
 from broker.service.books import BadFeed, Books
 from broker.text.units import rough_duration
+from feeds import hubs
 from feeds.adapter import Channel, parse_feed
 from feeds.feed_events import is_dead
 from feeds.fetch import Fetched, Fetcher, Request
@@ -37,6 +38,8 @@ class Entry:
 
     state: FeedState
     preferences: Preferences
+    hub: hubs.Subscription | None = None
+    """Its subscription at a hub."""
 
     @property
     def address(self) -> str:
@@ -69,7 +72,7 @@ class Entry:
             rate,
             self.title,
             state.url,
-            state.problem or "",
+            "; ".join(self.reasons),
         )
 
     def short_cells(self, now: int) -> tuple[str, ...]:
@@ -82,10 +85,15 @@ class Entry:
         return status, last, due, rate, url, title
 
     @property
-    def reason(self) -> str:
-        """Why the last fetch failed, and how many failed in a row."""
-        row = f" ({self.state.errors:,} times in a row)" if self.state.errors > 1 else ""
-        return f"{self.state.problem}{row}"
+    def reasons(self) -> list[str]:
+        """Why the last fetch failed, and how many failed in a row; what went wrong with pushes."""
+        found = []
+        if self.state.problem:
+            row = f" ({self.state.errors:,} times in a row)" if self.state.errors > 1 else ""
+            found.append(f"{self.state.problem}{row}")
+        if self.hub is not None and self.hub.problem:
+            found.append(f"pushes: {self.hub.problem}")
+        return found
 
     def to_json(self) -> dict[str, object]:
         state = asdict(self.state)
@@ -99,6 +107,8 @@ class Entry:
             "allow_private": self.preferences.private,
             "typed": self.preferences.private,  # the former name of allow_private
             "interval": self.preferences.interval,
+            "push": self.hub and self.hub.state,
+            "push_problem": self.hub and self.hub.problem,
         }
         return state | named
 
@@ -106,8 +116,9 @@ class Entry:
 def entries(books: Books) -> list[Entry]:
     """All feeds, with their preferences."""
     preferences = books.preferences.all()
+    known = {hub.url: hub for hub in books.spool.hubs()}
     return [
-        Entry(state, preferences.get(state.url, Preferences(state.url)))
+        Entry(state, preferences.get(state.url, Preferences(state.url)), known.get(state.url))
         for state in books.spool.feeds()
     ]
 

@@ -17,6 +17,7 @@ from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, Invalid, NotFound
 from broker.service.polling import Polling, Push
 from broker.service.sites import Site, feeds_of
+from feeds import hubs as hub_tables
 from feeds.feed_state import FeedState, Status
 from feeds.fetch import local_path
 from feeds.identity import ALL
@@ -78,8 +79,13 @@ class Feeds:
         """All feeds, by address."""
         with self._lock:
             preferences = self.books.preferences.all()
+        hubs = {hub.url: hub for hub in self._spool.hubs()}
         return [
-            _watched_feed(state, preferences.get(state.url, Preferences(state.url, private=True)))
+            _watched_feed(
+                state,
+                preferences.get(state.url, Preferences(state.url, private=True)),
+                hubs.get(state.url),
+            )
             for state in self._spool.feeds()
         ]
 
@@ -224,7 +230,9 @@ def _report(wave: Wave, failure: BaseException | None) -> None:
         _log.debug("feeds.fetched", feeds=wave.fetched, rows=wave.rows)
 
 
-def _watched_feed(state: FeedState, preferences: Preferences) -> WatchedFeed:
+def _watched_feed(
+    state: FeedState, preferences: Preferences, hub: hub_tables.Subscription | None
+) -> WatchedFeed:
     interval = preferences.interval
     return WatchedFeed(
         url=state.url,
@@ -240,6 +248,8 @@ def _watched_feed(state: FeedState, preferences: Preferences) -> WatchedFeed:
         items_per_day=state.items_per_day,
         interval=None if interval is None else int(interval * 1_000_000),
         allow_private=preferences.private,
+        push=None if hub is None else hub.state,
+        push_problem=None if hub is None else hub.problem,
     )
 
 

@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from feeds.hubs import Subscription
 from feeds.identity import ALL
 from feeds.preferences import PreferenceTable
 from feeds.spool import Spool
@@ -308,6 +310,20 @@ def test_a_terminal_shows_addresses_whole_and_reasons_below(mine: Broker, site: 
     assert [{well, ill} & set(row) for row in rows[:2]] == [{well}, {ill}]
     assert rows[2:] == [[f"{ill}: fetch: not found (404)"]]
     assert max(map(len, shown.lines)) <= 80
+
+
+def test_what_went_wrong_with_pushes_is_listed(mine: Broker, site: Site) -> None:
+    url = site.url("/news.rss")
+    mine("add", url)
+    mine.poll()
+    hub = Subscription(url, "http://hub.example/", url, private=False, token="t", secret="s")
+    with Spool(mine.state / "spool.sqlite") as spool:
+        spool.save_hub(replace(hub, state="denied", problem="hub: denied: not here"))
+    (listed,) = mine.listed()
+    assert (listed["push"], listed["push_problem"]) == ("denied", "hub: denied: not here")
+    assert "pushes: hub: denied: not here" in mine("list").stdout
+    shown = typed(["feeds", "list", "--state", str(mine.state)], columns=80)
+    assert f"{url}: pushes: hub: denied: not here" in shown.lines
 
 
 # -- history ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from random import Random
 
 from broker.service.core.core import Core
 from feeds.spool import read_rows
-from tests.crash.damages import REFUSED, random_damage
+from tests.crash.damages import REFUSED, all_matches, random_damage
 from tests.service.data import settings
 
 
@@ -74,7 +74,7 @@ class Damages:
             while rows := [*read_rows(core.spool.path, core.position, 2**62)][:100]:
                 core.apply(rows)
             core.empty_outbox()
-            matches = core.mailbox.matches(None, 0, 1_000_000)
+            matches = all_matches(core)
             return (
                 Found(
                     frozenset([each.match.id for each in matches]),

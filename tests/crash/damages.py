@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 
 from broker.delivery import MailboxError
+from broker.delivery.model import Delivered
 from broker.errors import BrokerError
 from broker.service.core.core import Core
 from broker.service.intake import Intake
@@ -73,7 +74,7 @@ class States:
             self._match(core)
             core.empty_outbox()
             told = bool(core.mailbox.events())
-            found = [m.match.values["p"][0] for m in core.mailbox.matches(None, 0, 10_000)]
+            found = [m.match.values["p"][0] for m in all_matches(core)]
         except REFUSED:
             return "refused", what
         finally:
@@ -81,6 +82,15 @@ class States:
         if found == [str(n) for n in range(DONE + PENDING)]:
             return "whole", what
         return ("told" if told else "LOST"), what
+
+
+def all_matches(core: Core) -> list[Delivered]:
+    """All matches of the log. Raises MailboxError at one that cannot be read, which comes first on
+    its page."""
+    found: list[Delivered] = []
+    while page := core.mailbox.matches(None, found[-1].n if found else 0, 1_000_000):
+        found += page
+    return found
 
 
 def random_damage(random: Random, older: Path) -> Callable[[Path], str]:

@@ -274,3 +274,12 @@ def test_an_interval_that_is_set_counts_for_feeds_that_would_be_due_later(odd: S
     left = sooner.seconds_until_due()
     odd.poll(None, interval=1.0, exact=True).fetch_wave()
     assert sooner.seconds_until_due() == left, "who fails is asked when it would be"
+
+
+def test_a_feed_of_which_nothing_is_known_is_not_unchanged(odd: Site) -> None:
+    odd.server.answers["/f"] = response("304 Not Modified")
+    ((_, problem),) = odd.wave(0).problems
+    assert "304" in problem
+    assert odd.spool.state(odd.url).last_success is None
+    odd.serve("1")
+    assert odd.wave(DAY).rows == 1

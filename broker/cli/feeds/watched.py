@@ -250,5 +250,5 @@ def list_feeds(state: Path, form: str) -> None:
     header = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ITEMS/DAY", "URL", "TITLE")
     table(header, [entry.short_cells(now) for entry in watched])
     for entry in watched:
-        if entry.state.problem:
-            click.echo(visible(f"{entry.state.url}: {entry.reason}"))
+        for reason in entry.reasons:
+            click.echo(visible(f"{entry.state.url}: {reason}"))

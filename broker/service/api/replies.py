@@ -340,6 +340,10 @@ class FeedReply(Reply):
     folder: str
     interval: Duration | None = Field(description="its own; null: as for all feeds")
     allow_private: bool = Field(description="whether it may be on a private address")
+    push: Literal["wanted", "asked", "active", "denied"] | None = Field(
+        description="its subscription at a WebSub hub; null: it names none, or none is asked"
+    )
+    push_problem: str | None = Field(description="what went wrong with that last")
 
 
 class HealthReply(Reply):

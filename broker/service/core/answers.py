@@ -60,7 +60,8 @@ class Accepted:
 @dataclass(frozen=True, slots=True)
 class WatchedFeed:
     """A feed: its state (`feeds.feed_state.FeedState`) and the user's preferences
-    (`feeds.preferences.Preferences`). `interval` is None for the default."""
+    (`feeds.preferences.Preferences`). `interval` is None for the default. `push` is the state of
+    its subscription at a WebSub hub, None without one, and `push_problem` what went wrong there."""
 
     url: str
     address: str
@@ -75,6 +76,8 @@ class WatchedFeed:
     items_per_day: float | None
     interval: int | None
     allow_private: bool
+    push: Literal["wanted", "asked", "active", "denied"] | None = None
+    push_problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,7 @@ function row(feed, load) {
       h("h2", { dir: "auto" }, outside(feed.url, name(feed)), h("span", { class: `badge ${state(feed)}` }, state(feed)), feed.folder ? h("span", { class: "quiet small" }, feed.folder) : null),
       h("p", { class: "oneline small" }, feed.address === feed.url ? feed.url : `${feed.url} → ${feed.address}`),
       feed.problem ? h("p", { class: "bad small" }, `${short(feed.problem.replace(/^fetch: /, ""), 300)}${feed.errors > 1 ? ` (${number(feed.errors)} times in a row)` : ""}`) : null,
+      feed.push_problem ? h("p", { class: "bad small" }, `pushes: ${short(feed.push_problem, 300)}`) : null,
       h("p", { class: "quiet small facts-line" }, times(feed).map((each) => h("span", {}, each))),
     ),
     h(
