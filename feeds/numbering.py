@@ -16,9 +16,9 @@ from feeds.fair_lock import FairLock
 from feeds.feed_tables import FeedTables
 from feeds.recent import Recent, file_of
 
-_PATIENCE = 2.0
-"""Seconds for which another process may write the rows beside the tables, as one does for a moment
-that stores a wave."""
+_PATIENCE = 30.0
+"""Seconds for which another process may have the rows beside the tables, as one has that stores a
+wave."""
 
 
 class Numbering(FeedTables):

@@ -72,7 +72,8 @@ class Requested:
 
     def is_pending(self, position: int) -> bool:
         """Whether requested history beyond the row number `position`, up to which the caller has
-        applied the spool, is still to come: it is in the spool, or its feed was not fetched yet.
+        applied the spool, is still to come: it is in the spool, or its feed was not fetched yet, or
+        another process has handed it over.
         False after `_LONGEST` seconds of waiting."""
         with row_reader.reading(self._where) as db:
             found = (
@@ -80,7 +81,7 @@ class Requested:
                 and db.execute(
                     "SELECT EXISTS (SELECT 1 FROM requested WHERE last > ?) OR EXISTS "
                     "(SELECT 1 FROM feed WHERE status = 'active' AND last_fetch IS NULL AND errors "
-                    "= 0)",
+                    "= 0) OR EXISTS (SELECT 1 FROM handed WHERE history)",
                     (position,),
                 ).fetchone()[0]
             )

@@ -40,6 +40,7 @@ def test_what_another_process_adds_is_numbered_by_the_one_that_publishes(path: P
         with opened(path, beside=False) as other:
             assert other.append(batch(A, item("2", day=1), item("3", day=2))) == 2
             assert ids(path) == ["1"], "it has no number yet"
+            assert Requested(path).is_pending(END), "and is still to come"
         assert service.publish([posted("4")]) == range(2, 3)
         del told[:]
         assert service.take_handed() == 2
