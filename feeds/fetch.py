@@ -35,8 +35,8 @@ from feeds.unpack import ACCEPTED, BadEncoding, TooLarge, unpack
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_REDIRECTS = 5
-_OTHERS = 600.0
-"""Seconds for which a fetch waits for those of other feeds of its host."""
+_OTHERS = 60.0
+"""Seconds for which a fetch waits for those of other feeds of its host, and holds a connection."""
 HOST_PAUSE = 900.0
 """Seconds: a Retry-After delays the other feeds of the host by no more than this. The feed that got
 it waits for all of the time."""
@@ -64,10 +64,10 @@ class _Failed(Exception):
 
 
 class _Busy(Exception):
-    """The host has sent a Retry-After, of which `seconds` are left."""
+    """The host is not asked now; for a reason, and for so many `seconds` more."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
+    def __init__(self, reason: str, seconds: float = 0.0) -> None:
+        super().__init__(reason)
         self.seconds = seconds
 
 
@@ -175,7 +175,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
                 "busy",
                 url,
                 retry_after=busy.seconds,
-                problem="fetch: the server has asked for time",
+                problem=f"fetch: {busy}",
             )
         except Exception as error:  # whatever a server does must not end the fetching of others
             reason = self._reason(error)
@@ -224,17 +224,18 @@ class Fetcher(AbstractContextManager["Fetcher"]):
 
     @contextmanager
     def _alone(self, url: str) -> Iterator[None]:
-        """Hold the host's lock: one request at a time. Raises _Busy while a Retry-After holds."""
+        """Hold the host's lock: one request at a time. Raises _Busy while a Retry-After holds, or
+        where others hold it for too long."""
         host = _host(url)
         with self._hosts_lock:
             lock = self._hosts[host]
         with self._bounds.paused():  # what others take is not the time of this one
             if not lock.acquire(timeout=_OTHERS):
-                raise _Failed("waited too long for other fetches of its host")
+                raise _Busy("other fetches of its host take too long")
         try:
             remaining = self._busy_until.get(host, 0.0) - self._now()
             if 0 < remaining < 2 * HOST_PAUSE:  # more means that the clock was wrong before
-                raise _Busy(remaining)
+                raise _Busy("the server has asked for time", remaining)
             self._busy_until.pop(host, None)
             yield
         finally:

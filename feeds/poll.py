@@ -239,8 +239,8 @@ def batch_of(
         return Batch(_later(held, arrival, wait), arrival)
     state = replace(state, last_fetch=arrival)
     if fetched.outcome == "not modified" and state.last_full is None:
-        problem = "fetch: HTTP status 304 (not modified), though nothing of it was known"
-        fetched = replace(fetched, outcome="failed", problem=problem)
+        why = "fetch: HTTP status 304 (not modified), though nothing of it was known"
+        fetched = replace(fetched, outcome="failed", problem=why)
     if fetched.outcome not in ("ok", "not modified"):
         return Batch(_failed(state, fetched, arrival, interval, chance), arrival)
     channel, hints = None, Hints(state.wish)

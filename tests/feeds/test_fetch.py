@@ -15,7 +15,7 @@ from feeds.transport import is_public
 from feeds.unpack import ACCEPTED
 from tests.feeds.data import rss
 from tests.feeds.odd_server import Gauge, OddServer, dribble, response
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 FEED = rss("<title>t</title>")
 NOW = 1_791_187_200.0  # 2026-10-05T08:00:00Z
@@ -421,3 +421,22 @@ def test_the_time_that_others_take_does_not_count() -> None:
         over.set()
     assert found["/f"].outcome == "ok", found["/f"].problem
     assert {found[path].problem for path in answers} == {"fetch: took more than 1 s"}
+
+
+def test_who_waits_too_long_for_others_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was sent, so nothing is known of the feed; it is tried later."""
+    monkeypatch.setattr("feeds.fetch._OTHERS", 0.0)
+    over = threading.Event()
+    answers = {"/slow": lambda _: over.wait(PATIENCE)}
+    with (
+        OddServer({**answers, "/f": response("200 OK", FEED)}) as server,
+        Fetcher(allow_private=True, timeout=PATIENCE) as fetcher,
+    ):
+        slow = threading.Thread(target=lambda: fetcher.fetch(Request(server.url("/slow"))))
+        slow.start()
+        until(lambda: bool(server.requests))
+        fetched = fetcher.fetch(Request(server.url("/f")))
+        over.set()
+        slow.join(PATIENCE)
+    assert (fetched.outcome, fetched.status) == ("busy", None)
+    assert fetched.problem == "fetch: other fetches of its host take too long"
