@@ -238,7 +238,8 @@ def batch_of(
         held = replace(state, problem=state.problem or fetched.problem)
         return Batch(_later(held, arrival, wait), arrival)
     state = replace(state, last_fetch=arrival)
-    if fetched.outcome == "not modified" and state.last_full is None:
+    asked = state.etag or state.last_modified or state.last_full is not None
+    if fetched.outcome == "not modified" and not asked:
         why = "fetch: HTTP status 304 (not modified), though nothing of it was known"
         fetched = replace(fetched, outcome="failed", problem=why)
     if fetched.outcome not in ("ok", "not modified"):

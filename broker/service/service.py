@@ -120,7 +120,7 @@ class Service:
             self.token = _token(self.settings, self.state)
             access = Access(self.state, core.now)
             undo.callback(access.close)
-            agree_access(access, core.mailbox, core.proof)
+            agree_access(access, core.proof, core.mailbox.record_event)
             tenants = Tenants(core, access)
             self.course = Course(self.metrics, partial(look, core))
             self.watch = Watch(self.settings.pipeline.kind, core, self.course)

@@ -6,9 +6,10 @@ event if it has less.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
-from broker.delivery import Mailbox
 from broker.service.access.access import FILE, Access
 from broker.service.core.agreement import LOST
 from broker.state.proof import Proof, Proven
@@ -16,8 +17,9 @@ from broker.state.proof import Proof, Proven
 _log = structlog.get_logger(__name__)
 
 
-def agree_access(access: Access, mailbox: Mailbox, proof: Proof) -> None:
-    """Compare the log of changes with what is proven of it; from now on its entries are noted."""
+def agree_access(access: Access, proof: Proof, tell: Callable[[str, str], object]) -> None:
+    """Compare the log of changes with what is proven of it; from now on its entries are noted.
+    `tell` records an event, of a kind and with a text."""
     proven, last = (proof.found or Proven()).entry, access.last_entry()
     if last < proven:
         text = (
@@ -26,7 +28,7 @@ def agree_access(access: Access, mailbox: Mailbox, proof: Proof) -> None:
             "are gone, and who has which subscriptions: see broker tokens list, or restore a backup"
         )
         _log.warning(LOST, text=text)
-        mailbox.record_event(LOST, text)
+        tell(LOST, text)
         access.skip_entries(proven)
     proof.note(entry=max(proven, last))
     access.on_entry = lambda number: proof.note(entry=number)
