@@ -162,6 +162,11 @@ class _Maker:
             inside = _independent(self._tree(join.right, unit, predicates))
             items += inside
             windows += [(microseconds(join.window), join.after)] * len(inside)
+        for place, item in enumerate(items):
+            if isinstance(item, Fold):
+                around = [window for window, after in windows[place:] if not after]
+                known = [each for each in (item.within, *around) if each is not None]
+                item.within = min(known, default=None)
         return Ordered(items, windows)
 
     def _together(self, pattern: ast.Join, unit: Unit, predicates: list[ast.Expr]) -> Together:
@@ -220,6 +225,7 @@ class _Maker:
             _variables_of(left)
             | _variables_of(right)
             | frozenset([step.variable for step in steps]),
+            unit.within,
         )
         unit.order.append(item)
         return item

@@ -84,7 +84,8 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Fold:
-    """`left FOLD {filter, proceed, …} right`; the documents of the right operand fill `slot`."""
+    """`left FOLD {filter, proceed, …} right`; the documents of the right operand fill `slot`.
+    `within` is the least window in which all of it has to be: what is longer is in no match."""
 
     slot: int
     left: Unit
@@ -94,6 +95,7 @@ class Fold:
     steps: list[Step]
     slots: tuple[int, ...] = ()
     variables: frozenset[str] = frozenset()
+    within: Window = None
 
 
 @dataclass(slots=True, eq=False)

@@ -298,6 +298,10 @@ class FoldRunner(_Soonest):
         computed = {step.variable: step.initial(scope) for step in self._item.steps}
         return Seeker(left, (), left.end, left.keys, left.tuples, computed)
 
+    def _last(self, seeker: Seeker) -> int | None:
+        within = self._item.within
+        return None if within is None else seeker.left.start + within
+
     def _would_be(self, due: int, left: Instance) -> Iterator[tuple[int, Instance]]:
         for own, instance in self._ahead(self._begin(left)):
             yield max(due, own), instance
@@ -318,7 +322,10 @@ class FoldRunner(_Soonest):
 
     def _passing(self, seeker: Seeker, same: Sequence[Instance]) -> list[Successor]:
         passing: list[Successor] = []
+        last = self._last(seeker)
         for each in same:
+            if last is not None and each.end > last:
+                continue
             agrees, both = self._common(seeker, each)
             if not agrees:
                 continue

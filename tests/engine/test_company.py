@@ -19,6 +19,8 @@ AROUND = (
     "{0} FOLLOWED BY {{4 s}} NOT {1}",
     "{0} FOLLOWED BY ({1})+ FOLLOWED BY {2} WITHIN 9 s",
     "{0} FOLD {{,}} {1} WITHIN 5 s",
+    "{0} FOLD {{,}} {1} FOLLOWED BY {2} WITHIN 5 s",
+    "({0} FOLD {{,}} {1} WITHIN 3 s) FOLLOWED BY {{4 s}} {2}",
     "({0} OR {1}) FOLLOWED BY {2} USING NON OVERLAPPING WITHIN 6 s",
     "{0} FOLLOWED BY {1} USING STRICT CONTIGUITY",
     "{0} FOLLOWED BY {1} USING SKIP TILL NEXT MATCH WITHIN 6 s",

@@ -354,3 +354,23 @@ def test_what_comes_after_a_group_is_near_to_its_last_element(behind: str) -> No
         found += broker.process([Document(f"{name}{at}", timestamp=float(at), xml=xml)])
     found += broker.decide()
     assert [[d.id for d in m.documents][:3] for m in found] == [["b0", "b7", "c9"]]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "S/b FOLD {{, }} S/b FOLLOWED BY S/b WITHIN {0}",
+        "(S/b FOLD {{, }} S/b WITHIN {0}) FOLLOWED BY S/b WITHIN {0}",
+        "S/b FOLD {{, }} S/b FOLLOWED BY {{{0}}} S/b",
+    ],
+)
+def test_a_fold_in_a_list_ends_with_the_window_around_it(around: str) -> None:
+    """Of documents that come two at a time it would have more steps with each of them, and twice as
+    many ways; what it finds within the window is what it finds of few."""
+    for count in (8, 200):
+        given = [Document(f"b{n}", timestamp=float(n // 2), xml="<b/>") for n in range(count)]
+        with Broker(lateness=0) as broker:
+            broker.subscribe(around.format("2 s"))
+            found = broker.process(given)
+            found += broker.process([Document("z", "Z", 1e5, "<z/>")])
+        assert len(found) == 8 * (count // 2 - 2)
