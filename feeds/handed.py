@@ -18,19 +18,20 @@ CREATE TABLE IF NOT EXISTS handed (
 """
 """`history`: whether it is requested history. The others are the values of a row of the log."""
 
+_COLUMNS = f"history, {row_log.SUMMED}, count, sum"
+
 Part = tuple[bool, list[row_log.Values]]
 """Rows, and whether they are requested history."""
 
 
 def store(db: sqlite3.Connection, parts: Iterable[Part]) -> None:
     """Hand rows over."""
+    marks = ", ".join("?" * len(_COLUMNS.split(", ")))
     for is_history, rows in parts:
-        for values in rows:
-            marks = ", ".join("?" * (1 + len(values)))
-            db.execute(
-                f"INSERT INTO handed (history, {row_log.SUMMED}, count, sum) VALUES ({marks})",
-                (is_history, *values),
-            )
+        db.executemany(
+            f"INSERT INTO handed ({_COLUMNS}) VALUES ({marks})",
+            [(is_history, *values) for values in rows],
+        )
 
 
 def any_there(db: sqlite3.Connection) -> bool:
@@ -41,8 +42,7 @@ def any_there(db: sqlite3.Connection) -> bool:
 def take(db: sqlite3.Connection) -> list[Part]:
     """The rows that wait, in their order; they wait no longer."""
     found: list[Part] = []
-    rows = db.execute(f"SELECT history, {row_log.SUMMED}, count, sum FROM handed ORDER BY n")
-    for history, *values in rows:
+    for history, *values in db.execute(f"SELECT {_COLUMNS} FROM handed ORDER BY n"):
         if not found or found[-1][0] != bool(history):
             found.append((bool(history), []))
         found[-1][1].append(tuple(values))

@@ -178,14 +178,13 @@ def _without(data: str, opening: str, closing: str) -> str:
     return " ".join(piece for inside, piece in _apart(data, opening, closing) if not inside)
 
 
-def _item_tags(text: str) -> list[str]:
-    """The names of the elements of a document that look like items, prefixes included."""
-    return _ITEM.findall(_without(_without(text, "<![CDATA[", "]]>"), "<!--", "-->"))
+def _tags(text: str) -> str:
+    """A document without its comments and CDATA sections, in which tags may seem to be."""
+    return _without(_without(text, "<![CDATA[", "]]>"), "<!--", "-->")
 
 
-def _is_cut_off(text: str) -> bool:
-    """Whether a document ends within an item."""
-    inside = _without(_without(text, "<![CDATA[", "]]>"), "<!--", "-->")
+def _is_cut_off(inside: str) -> bool:
+    """Whether a document of these tags ends within an item."""
     for opening in ("<![CDATA[", "<!--"):  # what is left of them has no end
         inside = inside.partition(opening)[0]
     begin = max((found.end() for found in _ITEM.finditer(inside)), default=-1)
@@ -264,9 +263,10 @@ def _parse_xml(prolog: Prolog, problems: tuple[str, ...], deadline: float) -> Pa
 
     if not parser.version and not parser.entries:
         return Parsed(error=_no_feed(prolog.text, problems))
-    items = _item_tags(prolog.text)
+    tags = _tags(prolog.text)
+    items = _ITEM.findall(tags)  # their names, prefixes included
     entries = tuple(parser.entries)
-    cut = malformed and bool(entries) and _is_cut_off(prolog.text)
+    cut = malformed and bool(entries) and _is_cut_off(tags)
     if cut:
         # Half of an item would be one with another link, or without a date.
         entries = entries[:-1]

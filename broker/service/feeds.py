@@ -17,7 +17,7 @@ from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, Invalid, NotFound
 from broker.service.polling import Polling, Push
 from broker.service.sites import Site, feeds_of
-from feeds import hubs as hub_tables
+from feeds import hubs
 from feeds.feed_state import FeedState, Status
 from feeds.fetch import local_path
 from feeds.identity import ALL
@@ -79,12 +79,12 @@ class Feeds:
         """All feeds, by address."""
         with self._lock:
             preferences = self.books.preferences.all()
-        hubs = {hub.url: hub for hub in self._spool.hubs()}
+        known = {hub.url: hub for hub in self._spool.hubs()}
         return [
             _watched_feed(
                 state,
                 preferences.get(state.url, Preferences(state.url, private=True)),
-                hubs.get(state.url),
+                known.get(state.url),
             )
             for state in self._spool.feeds()
         ]
@@ -231,7 +231,7 @@ def _report(wave: Wave, failure: BaseException | None) -> None:
 
 
 def _watched_feed(
-    state: FeedState, preferences: Preferences, hub: hub_tables.Subscription | None
+    state: FeedState, preferences: Preferences, hub: hubs.Subscription | None
 ) -> WatchedFeed:
     interval = preferences.interval
     return WatchedFeed(

@@ -97,7 +97,7 @@ class Tenants:
             self.release(self._access.owned(token))
         kept = self._core.settings.retention.changes
         if kept is not None:
-            self._access.forget_changes(self._core.believed() - kept)
+            self._access.log.forget(self._core.believed() - kept)
 
     def _is_in_use(self, id: str) -> bool:
         """Whether there is a subscription of an id, or something that one of that id has found."""

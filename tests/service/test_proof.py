@@ -358,7 +358,7 @@ def test_an_older_or_a_missing_file_of_tokens_is_told(tmp_path: Path) -> None:
         access = Access(state, core.now)
         agree_access(access, core.proof, core.mailbox.record_event)
         for action in actions:
-            access.record(Identity("", frozenset()), "127.0.0.1", action, "desk", {})
+            access.log.record(Identity("", frozenset()), "127.0.0.1", action, "desk", {})
         found = [text for kind, text in told(core) if kind == "state.lost"]
         if not older.exists():
             older.mkdir()

@@ -11,12 +11,12 @@ import json
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from broker.service.access.change_log import ChangeLog
 from broker.service.access.file import AccessFile
 from broker.service.access.scopes import Identity, Quota, checked_scopes
 from broker.service.core.errors import Conflict, Invalid, NotFound
@@ -42,20 +42,6 @@ class Token:
     subscriptions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An entry of the log of changes: who made it (the name of a token, "" for the service's own),
-    from which address, what was done to what, and details."""
-
-    number: int
-    at: int
-    who: str
-    address: str
-    action: str
-    subject: str
-    detail: Mapping[str, Any]
-
-
 @dataclass(slots=True)
 class _Known:
     """A token in memory: the identities of its secret, and of the former one."""
@@ -71,17 +57,17 @@ class _Known:
 
 class Access:
     """The tokens of a state. `now` returns microseconds since 1970. `on_end` is called, in any
-    thread, when identities have ended, `on_entry` with the number of each entry of the log of
-    changes. Raises AccessError for a file that cannot be used."""
+    thread, when identities have ended; `log` has their changes. Raises AccessError for a file that
+    cannot be used."""
 
     def __init__(self, state: Path, now: Callable[[], int]) -> None:
         self.on_end: Callable[[], object] = lambda: None
-        self.on_entry: Callable[[int], object] = lambda number: None
         self.claiming = threading.Lock()
         """Held while subscriptions are registered, from the check whose they are and how many."""
         self._lock = threading.RLock()
         self._now = now
         self._file = AccessFile(state / FILE)
+        self.log = ChangeLog(self._file, now)
         self._tokens: dict[str, _Known] = {}
         self._by_hash: dict[bytes, tuple[Identity, int | None]] = {}
         self._owners: dict[str, str] = dict(
@@ -326,65 +312,6 @@ class Access:
                 db.executemany("DELETE FROM owned WHERE subscription = ?", [(id,) for id in ids])
             for id in ids:
                 self._set_owner(id, None)
-
-    # -- the log of changes --------------------------------------------------------------------
-
-    def record(
-        self,
-        identity: Identity,
-        address: str,
-        action: str,
-        subject: str,
-        detail: Mapping[str, Any],
-    ) -> None:
-        """Add an entry to the log of changes."""
-        row = self._now(), identity.name, address, action, subject, json.dumps(detail)
-        with self._file.transaction() as db:
-            number = db.execute(
-                "INSERT INTO change (at, who, address, action, subject, detail)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                row,
-            ).lastrowid
-        self.on_entry(number or 0)
-
-    def last_entry(self) -> int:
-        """The last number of the log of changes, 0 if none."""
-        found = self._file.rows("SELECT seq FROM sqlite_sequence WHERE name = 'change'")
-        return int(found[0][0]) if found else 0
-
-    def skip_entries(self, number: int) -> None:
-        """Continue the log of changes above a number."""
-        with self._file.transaction() as db:
-            db.execute("DELETE FROM sqlite_sequence WHERE name = 'change'")
-            db.execute("INSERT INTO sqlite_sequence VALUES ('change', ?)", (number,))
-
-    def changes(
-        self,
-        after: int,
-        limit: int,
-        who: str | None = None,
-        *,
-        action: str | None = None,
-        before: int | None = None,
-    ) -> list[Change]:
-        """Entries of the log with numbers above `after`, of all or of one token and action, oldest
-        first; with `before` those below it, the newest first."""
-        rows = self._file.rows(
-            "SELECT number, at, who, address, action, subject, detail FROM change"
-            " WHERE number > ?1 AND (?2 IS NULL OR who = ?2) AND (?4 IS NULL OR action = ?4)"
-            " AND (?5 IS NULL OR number < ?5)"
-            f" ORDER BY number {'' if before is None else 'DESC'} LIMIT ?3",
-            (after, who, limit, action, before),
-        )
-        return [
-            Change(number, at, name, address, action, subject, json.loads(detail))
-            for number, at, name, address, action, subject, detail in rows
-        ]
-
-    def forget_changes(self, before: int) -> None:
-        """Delete entries from before a time."""
-        with self._file.transaction() as db:
-            db.execute("DELETE FROM change WHERE at < ?", (before,))
 
     def salt(self, subscription: str) -> str:
         """What the key of a subscription's feed depends on besides the service's token: another

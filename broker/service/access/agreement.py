@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 def agree_access(access: Access, proof: Proof, tell: Callable[[str, str], object]) -> None:
     """Compare the log of changes with what is proven of it; from now on its entries are noted.
     `tell` records an event, of a kind and with a text."""
-    proven, last = (proof.found or Proven()).entry, access.last_entry()
+    proven, last = (proof.found or Proven()).entry, access.log.last()
     if last < proven:
         text = (
             f"{FILE} is missing, or older than it was: the last {proven - last:,} entries of its "
@@ -29,6 +29,6 @@ def agree_access(access: Access, proof: Proof, tell: Callable[[str, str], object
         )
         _log.warning(LOST, text=text)
         tell(LOST, text)
-        access.skip_entries(proven)
+        access.log.skip_to(proven)
     proof.note(entry=max(proven, last))
-    access.on_entry = lambda number: proof.note(entry=number)
+    access.log.on_entry = lambda number: proof.note(entry=number)

@@ -136,7 +136,7 @@ async def record(api: Context, scope: Scope) -> None:
     action = scope["route"].operation_id
     try:
         await api.change(
-            lambda: api.service.access.record(identity, address, action, subject, detail)
+            lambda: api.service.access.log.record(identity, address, action, subject, detail)
         )
     except Exception as error:
         # The change is made. Without an entry it is at least in the service's own log.

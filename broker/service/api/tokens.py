@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 
-from broker.service.access.access import Change, Token
+from broker.service.access.access import Token
+from broker.service.access.change_log import Change
 from broker.service.access.scopes import Identity, Quota
 from broker.service.api.access import Anyone, Operator, changed
 from broker.service.api.common import ApiContext, problems
@@ -171,7 +172,7 @@ async def changes(
 ) -> list[Change]:
     """Who has changed what through the API: tokens, subscriptions, channels, feeds and what else
     there is but documents that were published and matches that were acknowledged."""
-    read = partial(api.service.access.changes, after, limit, token, action=action, before=before)
+    read = partial(api.service.access.log.read, after, limit, token, action=action, before=before)
     return await api.read(read)
 
 
